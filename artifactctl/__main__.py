@@ -1,0 +1,6 @@
+"""`python -m artifactctl` and the console script."""
+
+from artifactctl.cli import main
+
+if __name__ == "__main__":
+    main()

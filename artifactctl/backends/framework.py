@@ -1,0 +1,311 @@
+"""PyTorch sources: load with suspicion, export to ONNX, and answer samples with the framework itself."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect as signatures
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from artifactctl.backends import graph, proof, torchfiles
+from artifactctl.errors import ArtifactctlError, SourceError
+
+DEFAULT_OPSET = 18
+_EXAMPLE = {"batch": 2, "image": 64, "other": 16}  # 0 and 1 would be baked in by the exporter
+_REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError, KeyError, NotImplementedError)
+
+
+class Loaded:
+    """The framework's model, kept in this process between `export` and `answer`."""
+
+    def __init__(self, call: Any, names: Sequence[str], by_keyword: bool) -> None:
+        self.call, self.names, self.by_keyword = call, list(names), by_keyword
+        self.outputs: list[str] = []
+
+    def __call__(self, feeds: Mapping[str, Any]) -> list[Any]:
+        tensors = {name: torch.from_numpy(np.array(feeds[name])) for name in self.names}
+        with torch.no_grad():
+            result = self.call(**tensors) if self.by_keyword else self.call(*tensors.values())
+        leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(result) if leaf is not None]
+        return [_array(leaf) for leaf in leaves]
+
+
+_loaded: list[Loaded] = []
+
+
+def _array(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return np.asarray(leaf)
+    leaf = leaf.detach()
+    return leaf.float().numpy() if leaf.dtype == torch.bfloat16 else leaf.numpy()
+
+
+def export(
+    kind: str, target: str, weights: str | None, inputs: dict[str, Any], opset: int | None, root: str, output: str
+) -> dict[str, Any]:
+    """Write the reference ONNX to `output`; every local file that took part is reported."""
+    base = Path(root)
+    with _watch_files(base) as opened:
+        if kind == "torch":
+            model: Any = _from_factory(target, weights, base)
+        elif kind == "torchscript":
+            model = torchfiles.load_script(base / target)
+        else:
+            model = torchfiles.load_program(base / target)
+    names, by_keyword = _argument_names(kind, model, inputs)
+    call = model.module() if kind == "exported_program" else model
+    loaded = Loaded(call, names, by_keyword)
+    asked = opset or DEFAULT_OPSET
+    path = Path(output)
+    examples = _examples(inputs, names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _write(kind, model, loaded, examples, inputs, asked, path)
+    exported = graph.load(path)
+    _check(exported, names, asked)
+    if kind == "exported_program":
+        _name_dimensions(exported, inputs)
+    graph.clean(exported)
+    graph.save(exported, path)
+    loaded.outputs = [value.name for value in exported.graph.output]
+    _loaded[:] = [loaded]
+    return {"framework": f"torch {torch.__version__.split('+')[0]}", "files": sorted(opened)} | graph.describe(exported)
+
+
+def answer(folder: str) -> list[dict[str, str]]:
+    """The framework's own outputs for every sample, under the names that the exported model gives them."""
+    loaded = _loaded[0]
+
+    def run(feeds: dict[str, Any]) -> dict[str, Any]:
+        leaves = loaded(feeds)
+        if len(leaves) != len(loaded.outputs):
+            message = f"the source returns {len(leaves)} outputs, but its export has {len(loaded.outputs)}"
+            raise SourceError(message, hint="Return tensors only, always the same number of them.")
+        return dict(zip(loaded.outputs, leaves, strict=True))
+
+    return proof.record_answers(Path(folder), run, _REFUSALS)
+
+
+def _from_factory(target: str, weights: str | None, root: Path) -> torch.nn.Module:
+    place, _, name = target.rpartition(":")
+    for folder in (str(root), str((root / place).parent)):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    try:
+        if place.endswith(".py"):
+            factory = getattr(_module_from(root / place), name, None)
+        else:
+            factory = getattr(importlib.import_module(place), name, None)
+        if not callable(factory):
+            hint = f"Define 'def {name}() -> torch.nn.Module' there, or name another function after the colon."
+            raise SourceError(f"{place} has no function {name!r}", hint=hint)
+        model = factory()
+    except ArtifactctlError:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code may raise anything
+        raise SourceError(
+            f"{target} raised {_user_trace(error, root)}", hint="Mend the factory; run it by itself to debug."
+        ) from None
+    if not isinstance(model, torch.nn.Module):
+        hint = "A factory returns the model itself, ready to be called."
+        raise SourceError(f"{target} returned {type(model).__name__}, not a torch.nn.Module", hint=hint)
+    if weights:
+        torchfiles.load_weights(model, root / weights)
+    return model.eval()
+
+
+def _module_from(path: Path) -> Any:
+    if not path.is_file():
+        raise SourceError(
+            f"{path.name} is missing", hint="Check source.torch; its path is relative to artifactctl.yaml."
+        )
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _user_trace(error: BaseException, root: Path) -> str:
+    """The exception, and of its traceback only the lines that are the user's."""
+    lines = [f"{type(error).__name__}: {error}"]
+    for frame in traceback.extract_tb(error.__traceback__):
+        file = Path(frame.filename)
+        if _is_local(file, root):
+            lines.append(f"  {file.resolve().relative_to(root.resolve())}:{frame.lineno} in {frame.name}: {frame.line}")
+    if isinstance(error, SyntaxError) and error.filename:
+        lines.append(f"  {Path(error.filename).name}:{error.lineno}: {(error.text or '').strip()}")
+    return "\n".join(lines)
+
+
+def _is_local(file: Path, root: Path) -> bool:
+    inside = file.resolve().is_relative_to(root.resolve())
+    installed = file.resolve().is_relative_to(Path(sys.prefix).resolve()) or "site-packages" in file.parts
+    return inside and not installed and "__pycache__" not in file.parts
+
+
+@contextmanager
+def _watch_files(root: Path) -> Iterator[set[str]]:
+    """Every file of the project that is opened or imported meanwhile: they are the source too."""
+    opened: set[str] = set()
+    active = [True]
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if active[0] and event == "open" and isinstance(arguments[0], str) and arguments[1] in ("r", "rb", None):
+            opened.add(arguments[0])
+
+    sys.addaudithook(hook)
+    before = set(sys.modules)
+    found: set[str] = set()
+    try:
+        yield found
+    finally:
+        active[0] = False
+        modules = (getattr(sys.modules[name], "__file__", None) for name in set(sys.modules) - before)
+        for name in (*opened, *(file for file in modules if file)):
+            path = Path(name)
+            if path.is_file() and _is_local(path, root):
+                found.add(path.resolve().relative_to(root.resolve()).as_posix())
+
+
+def _argument_names(kind: str, model: Any, inputs: dict[str, Any]) -> tuple[list[str], bool]:
+    """ONNX input names in the order of the call; by keyword where they are the parameters' own names."""
+    if kind == "exported_program":
+        own = list(model.graph_signature.user_inputs)
+        if inputs and len(inputs) != len(own):
+            raise SourceError(f"the program takes {len(own)} inputs {own}, but {len(inputs)} are declared")
+        return (list(inputs) or own), False
+    if kind == "torchscript":
+        own = [argument.name for argument in model.forward.schema.arguments[1:]]
+        needed = [argument for argument in model.forward.schema.arguments[1:] if not argument.has_default_value()]
+    else:
+        parameters = signatures.signature(model.forward).parameters.values()
+        own = [item.name for item in parameters if item.kind in (item.POSITIONAL_OR_KEYWORD, item.KEYWORD_ONLY)]
+        needed = [item for item in parameters if item.default is item.empty and item.kind == item.POSITIONAL_OR_KEYWORD]
+        if any(item.kind == item.VAR_POSITIONAL for item in parameters):
+            own = list(inputs)
+    if len(inputs) > len(own) or len(inputs) < len(needed):
+        hint = "Declare one entry under source.inputs for each argument of forward: NAME: {shape: […], dtype: float32}."
+        raise SourceError(f"forward takes {own}, but {len(inputs)} inputs are declared: {list(inputs)}", hint=hint)
+    if kind == "torch" and set(inputs) <= set(own):
+        return [name for name in own if name in inputs], True
+    return list(inputs), False
+
+
+def _examples(inputs: dict[str, Any], names: list[str]) -> dict[str, torch.Tensor]:
+    rng = np.random.default_rng(0)
+    examples = {}
+    for name in names:
+        if name not in inputs:
+            return {}
+        shape = [
+            size if isinstance(size, int) else _example_size(inputs[name]["shape"], axis)
+            for axis, size in enumerate(inputs[name]["shape"])
+        ]
+        dtype = inputs[name]["dtype"]
+        values = rng.random(shape) if dtype.startswith("float") else np.zeros(shape)
+        examples[name] = torch.from_numpy(np.asarray(values).astype(dtype))
+    return examples
+
+
+def _example_size(shape: list[int | str], axis: int) -> int:
+    if axis == 0:
+        return _EXAMPLE["batch"]
+    return _EXAMPLE["image"] if len(shape) == 4 else _EXAMPLE["other"]
+
+
+def _write(
+    kind: str,
+    model: Any,
+    loaded: Loaded,
+    examples: dict[str, torch.Tensor],
+    inputs: dict[str, Any],
+    opset: int,
+    path: Path,
+) -> None:
+    dynamic = {
+        name: {axis: size for axis, size in enumerate(inputs[name]["shape"]) if isinstance(size, str)}
+        for name in loaded.names
+        if name in inputs
+    }
+    arguments = tuple(examples.values())
+    try:
+        if kind == "exported_program":
+            torch.onnx.export(
+                model,
+                (),
+                str(path),
+                dynamo=True,
+                opset_version=opset,
+                input_names=loaded.names,
+                verbose=False,
+                external_data=False,
+            )
+        elif kind == "torchscript" or opset < DEFAULT_OPSET:
+            # The tracer is the only exporter of TorchScript's If and Loop, and of old opsets. What it bakes in
+            # shows when the framework is asked at other sizes.
+            torch.onnx.export(
+                model,
+                arguments,
+                str(path),
+                dynamo=False,
+                opset_version=opset,
+                input_names=loaded.names,
+                dynamic_axes=dynamic,
+                verbose=False,
+            )
+        else:
+            torch.onnx.export(
+                model, () if loaded.by_keyword else arguments, str(path), dynamo=True, opset_version=opset,
+                kwargs=dict(examples) if loaded.by_keyword else None, input_names=loaded.names, verbose=False,
+                dynamic_shapes=dynamic if loaded.by_keyword else tuple(dynamic.values()), external_data=False,
+            )  # fmt: skip
+    except Exception as error:  # noqa: BLE001 - the exporter raises classes of its own
+        hint = "See the reason above; a branch on data needs torch.jit.script and 'torchscript:', or torch.cond."
+        raise SourceError(
+            f"torch cannot export the model to opset {opset}: {_shorten(str(error))}", hint=hint
+        ) from None
+
+
+def _shorten(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return "\n".join(line[:300] for line in lines[:12])
+
+
+def _check(model: Any, names: list[str], opset: int) -> None:
+    written = next((entry.version for entry in model.opset_import if not entry.domain), 0)
+    if written != opset:
+        hint = f"Set source.opset to {written}, or to 18 or more."
+        raise SourceError(f"opset {opset} was asked for, but torch writes {written}", hint=hint)
+    stored = {tensor.name for tensor in model.graph.initializer}
+    found = [value.name for value in model.graph.input if value.name not in stored]
+    if found != names:
+        hint = "An input that the traced path does not use disappears; remove it or use it on every path."
+        raise SourceError(f"the export takes inputs {found}, but the source takes {names}", hint=hint)
+
+
+def _name_dimensions(model: Any, inputs: dict[str, Any]) -> None:
+    """A .pt2 calls its dimensions s77; give them the user's names, or names from their places."""
+    renamed: dict[str, str] = {}
+    for value in model.graph.input:
+        declared = inputs.get(value.name, {}).get("shape", [])
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.dim_param and dim.dim_param not in renamed:
+                own = declared[axis] if axis < len(declared) and isinstance(declared[axis], str) else None
+                free = "batch" if axis == 0 and "batch" not in renamed.values() else f"{value.name}_dim{axis}"
+                renamed[dim.dim_param] = own or free
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param in renamed:
+                dim.dim_param = renamed[dim.dim_param]

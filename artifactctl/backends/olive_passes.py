@@ -1,0 +1,94 @@
+"""Olive: single passes without its engine (nothing swallowed, no cache), and a user's whole run configuration."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from artifactctl.backends import graph
+from artifactctl.errors import OptimizeError
+
+
+def olive_load() -> str:
+    """The slow import, asked for early so that it happens while other work is done."""
+    import olive.workflows
+    from olive.package_config import OlivePackageConfig
+
+    OlivePackageConfig.load_default_config()
+    return str(olive.version.__version__)
+
+
+def olive_pass(name: str, config: dict[str, Any], source: str, folder: str) -> dict[str, Any]:
+    """Run one pass; the answer says whether the graph is another one afterwards."""
+    from olive.hardware import DEFAULT_CPU_ACCELERATOR
+    from olive.model import ONNXModelHandler
+    from olive.passes.olive_pass import create_pass_from_dict
+
+    target = Path(folder)
+    target.mkdir(parents=True)
+    step = create_pass_from_dict(
+        _pass_class(name), config, disable_search=True, accelerator_spec=DEFAULT_CPU_ACCELERATOR
+    )
+    result = step.run(ONNXModelHandler(model_path=source), str(target / "model.onnx"))
+    written = result.model_path if result is not None else None
+    if not written or not Path(written).is_file():
+        raise OptimizeError(f"Olive's pass {name} gave no model")
+    changed = graph.fingerprint(written) != graph.fingerprint(source)
+    return {"path": str(written), "changed": changed} | graph.describe(graph.load(Path(written), with_data=False))
+
+
+def _pass_class(name: str) -> Any:
+    from olive.package_config import OlivePackageConfig
+
+    if name == "OnnxOptimizerPasses":
+        from artifactctl.backends.olive_onnxoptimizer import OnnxOptimizerPasses
+
+        return OnnxOptimizerPasses
+    return OlivePackageConfig.load_default_config().import_pass_module(name)
+
+
+def olive_run(config: str, source: str, folder: str) -> dict[str, Any]:
+    """A user's own run configuration, with the model, the output and the cache put in their places."""
+    from olive.workflows import run
+
+    target = Path(folder)
+    output, cache = target / "output", target / "cache"
+    for place in (output, cache):
+        place.mkdir(parents=True)
+    asked = json.loads(Path(config).read_text(encoding="utf-8"))
+    for key in ("engine", "packaging_config", "output_name", "log_severity_level"):
+        asked.pop(key, None)
+    asked["input_model"] = {"type": "OnnxModel", "model_path": source}
+    asked |= {"output_dir": str(output), "cache_dir": str(cache), "clean_cache": True}
+    _known_passes(asked.get("passes") or {})
+    result = run(asked)
+    if not result.has_output_model():
+        raise OptimizeError("Olive gave no model; run again with '-v' to see its log")
+    best = Path(result.get_best_candidate().model_path)
+    files = [best] if best.is_file() else sorted(best.glob("*.onnx"))
+    if len(files) != 1:
+        raise OptimizeError(f"Olive gave {len(files)} ONNX files where one is needed")
+    changed = graph.fingerprint(str(files[0])) != graph.fingerprint(source)
+    kept = target / "result"
+    shutil.copytree(files[0].parent, kept)
+    written = kept / files[0].name
+    return {"path": str(written), "changed": changed} | graph.describe(graph.load(written, with_data=False))
+
+
+def _known_passes(passes: dict[str, Any]) -> None:
+    from olive.package_config import OlivePackageConfig
+
+    if not passes:
+        raise OptimizeError(
+            "the Olive file has no passes", hint='Add one: "passes": {"q": {"type": "OnnxDynamicQuantization"}}.'
+        )
+    known = {name.lower() for name in OlivePackageConfig.load_default_config().passes}
+    for label, entry in passes.items():
+        for single in entry if isinstance(entry, list) else [entry]:
+            kind = single.get("type") if isinstance(single, dict) else None
+            if not kind or str(kind).lower() not in known:
+                raise OptimizeError(
+                    f"Olive does not know the pass {kind!r} of {label!r}", hint="Mend 'type' in the Olive file."
+                )

@@ -1,0 +1,168 @@
+"""Running models on samples and comparing what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from artifactctl.backends import core, samples
+from artifactctl.errors import ArtifactDamaged, NotAvailable, SourceError
+
+LEVELS = ("all", "extended", "basic", "disabled")
+GOLDEN_BYTES = 8_000_000
+
+Array = np.ndarray[Any, Any]
+Answer = Callable[[dict[str, Array]], dict[str, Array]]
+
+
+def record_answers(folder: Path, answer: Answer, refusals: tuple[type[Exception], ...]) -> list[dict[str, str]]:
+    """Store the source's own outputs beside every sample; a sample that it refuses is outside its domain."""
+    refused = []
+    for file in sorted(folder.glob("*.npz")):
+        sample = core.read_golden(file)[0]
+        try:
+            outputs = answer(sample["inputs"])
+        except refusals as error:
+            refused.append({"set": file.stem, "message": str(error)})
+            file.unlink()
+            continue
+        arrays = _arrays(file.stem, sample | {"outputs": outputs})
+        samples.write_npz(file, arrays)
+    return refused
+
+
+def _arrays(number: str, sample: dict[str, Any]) -> dict[str, Array]:
+    arrays = {
+        f"{number}/{part}/{quote(name, safe='')}": array
+        for part in ("inputs", "outputs")
+        for name, array in sample[part].items()
+    }
+    return arrays if sample["labels"] is None else arrays | {f"{number}/labels/": sample["labels"]}
+
+
+def answer_as_written(path: str, folder: str, settings: dict[str, Any]) -> list[dict[str, str]]:
+    session = core.open_session(path, settings | {"graph_level": "disabled"})
+    return record_answers(Path(folder), lambda feeds: core.run(session, feeds), core.runtime_errors())
+
+
+def prove(path: str, folder: str, settings: dict[str, Any], bounds: dict[str, Any], batched: bool) -> dict[str, Any]:
+    """Compare a model with the stored answers, set by set and over all; what cannot be run is different."""
+    report: dict[str, Any] = {"provider": settings["provider"], "samples": 0, "outputs": [], "sets": []}
+    whole, accuracy = core.Comparison(), core.Accuracy()
+    try:
+        session = core.open_session(path, settings)
+        for file in sorted(Path(folder).glob("*.npz")):
+            sample, part = core.read_golden(file)[0], core.Comparison()
+            found = core.run(session, sample["inputs"])
+            count = core.rows(sample["inputs"], batched)
+            whole.add(sample["outputs"], found, count)
+            part.add(sample["outputs"], found, count)
+            if sample["labels"] is not None:
+                accuracy.add(sample["labels"], sample["outputs"], found)
+            report["sets"].append({"set": file.stem, "samples": count, "outputs": part.outputs(bounds)})
+    except core.Failure as failure:
+        raise NotAvailable(str(failure), hint=failure.hint) from None
+    except core.runtime_errors() as error:
+        return report | {"failure": f"ONNX Runtime cannot run it: {_first_line(error)}"}
+    outputs = whole.outputs(bounds)
+    limit = bounds["default"].get("max_accuracy_drop")
+    return report | {"samples": whole.samples, "outputs": outputs, "accuracy": accuracy.result(limit)}
+
+
+def noise(path: str, folder: str, settings: dict[str, Any], bounds: dict[str, Any], batched: bool) -> dict[str, Any]:
+    """The unchanged source against its own answers, at falling graph levels until one holds the bound."""
+    levels = []
+    for level in LEVELS:
+        report = prove(path, folder, settings | {"graph_level": level}, bounds, batched)
+        held = not report.get("failure") and all(output["passed"] for output in report["outputs"])
+        if report.get("accuracy"):
+            held = held and report["accuracy"]["passed"]
+        worst = [output["max_error"] for output in report["outputs"] if output["max_error"] is not None]
+        why = next((f"{output['name']}: {output['reason']}" for output in report["outputs"] if output["reason"]), None)
+        entry = {"graph_level": level, "max_error": max(worst, default=None), "held": held}
+        levels.append(entry | {"reason": report.get("failure") or why})
+        if held:
+            break
+    return {"levels": levels, "graph_level": levels[-1]["graph_level"] if levels[-1]["held"] else None}
+
+
+def write_golden(folder: str, target: str) -> dict[str, Any]:
+    """Keep samples while they are small enough together, one of each kind of size first; at least one."""
+    files = sorted(Path(folder).glob("*.npz"))
+    order = sorted(files, key=lambda file: (file.stat().st_size > GOLDEN_BYTES // 4, file.stem))
+    kept: list[Path] = []
+    size = 0
+    for file in order:
+        if not kept or size + file.stat().st_size <= GOLDEN_BYTES:
+            kept.append(file)
+            size += file.stat().st_size
+    arrays: dict[str, Array] = {}
+    for position, file in enumerate(sorted(kept)):
+        arrays |= _arrays(f"{position:05d}", core.read_golden(file)[0])
+    samples.write_npz(Path(target), arrays)
+    return {"kept": len(kept), "of": len(files)}
+
+
+def verify_golden(
+    path: str, golden: str, settings: dict[str, Any], bounds: dict[str, Any], batched: bool, count: int | None
+) -> dict[str, Any]:
+    """An artifact's model against the answers it was shipped with."""
+    whole, accuracy = core.Comparison(), core.Accuracy()
+    session = _open(path, settings)
+    try:
+        stored = core.read_golden(Path(golden))
+    except (OSError, ValueError) as error:
+        raise ArtifactDamaged(f"golden.npz cannot be read: {error}") from None
+    for sample in stored[:count]:
+        found = _run(session, sample["inputs"])
+        whole.add(sample["outputs"], found, core.rows(sample["inputs"], batched))
+        if sample["labels"] is not None:
+            accuracy.add(sample["labels"], sample["outputs"], found)
+    limit = bounds["default"].get("max_accuracy_drop")
+    outputs = whole.outputs(bounds)
+    return {
+        "provider": settings["provider"],
+        "samples": whole.samples,
+        "outputs": outputs,
+        "accuracy": accuracy.result(limit),
+    }
+
+
+def verify_fresh(
+    path: str, reference: str, settings: dict[str, Any], bounds: dict[str, Any], plan: dict[str, Any], count: int
+) -> dict[str, Any]:
+    """An artifact's model against a reference file on inputs that neither has seen."""
+    whole = core.Comparison()
+    as_written = settings | {"execution_provider": "CPUExecutionProvider", "options": {}, "graph_level": "disabled"}
+    session, source = _open(path, settings), _open(reference, as_written)
+    for number in range(count):
+        rounds, index = divmod(number, len(plan["sets"]))
+        feeds = core.make_inputs(plan, [plan["seed"], rounds + 1], index)
+        expected = _run(source, feeds)
+        whole.add(expected, _run(session, feeds), core.rows(feeds, plan["batched"]))
+    return {"provider": settings["provider"], "samples": whole.samples, "outputs": whole.outputs(bounds)}
+
+
+def _open(path: str, settings: dict[str, Any]) -> Any:
+    try:
+        return core.open_session(path, settings)
+    except core.Failure as failure:
+        raise NotAvailable(str(failure), hint=failure.hint) from None
+    except core.runtime_errors() as error:
+        raise SourceError(f"{Path(path).name} cannot be loaded by ONNX Runtime: {_first_line(error)}") from None
+
+
+def _run(session: Any, feeds: dict[str, Array]) -> dict[str, Array]:
+    try:
+        leaves: dict[str, Array] = core.run(session, feeds)
+    except core.runtime_errors() as error:
+        raise SourceError(f"ONNX Runtime cannot run the model: {_first_line(error)}") from None
+    return leaves
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:500]

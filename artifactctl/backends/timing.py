@@ -1,0 +1,54 @@
+"""One round of paired timing: two fresh sessions, run in turn in random ABBA order. Judging is done elsewhere."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+from artifactctl.backends import core
+
+SAMPLE_NS = 300_000  # runs shorter than this are timed several at a time
+WARM_UP = 5
+
+
+def measure_round(
+    candidate: str, baseline: str, sample: str, settings: dict[str, Any], seed: int, pairs: int, limit_s: float
+) -> dict[str, Any]:
+    """Times in ns of single runs, as pairs that lie next to each other in time; fewer when `limit_s` ends first."""
+    dice = random.Random(seed)
+    feeds = core.read_golden(Path(sample))[0]["inputs"]
+    sessions: dict[str, Any] = {}
+    loads: dict[str, int] = {}
+    for side, path in dice.sample([("candidate", candidate), ("baseline", baseline)], 2):
+        started = perf_counter_ns()
+        sessions[side] = core.open_session(path, settings)
+        loads[side] = perf_counter_ns() - started
+    deadline = perf_counter_ns() + int(limit_s * 1e9)
+    repeats = {side: _warm_up(session, feeds) for side, session in sessions.items()}
+    repeat = max(repeats.values())
+    times: list[tuple[int, int]] = []
+    while len(times) < pairs and (not times or perf_counter_ns() < deadline):
+        first, second = dice.sample(["candidate", "baseline"], 2)
+        for order in ((first, second), (second, first)):
+            taken = {side: _time(sessions[side], feeds, repeat) for side in order}
+            times.append((taken["candidate"], taken["baseline"]))
+    return {
+        "pairs_ns": times,
+        "repeat": repeat,
+        "load_ns": [loads["candidate"], loads["baseline"]],
+    }
+
+
+def _warm_up(session: Any, feeds: dict[str, Any]) -> int:
+    taken = min(_time(session, feeds, 1) for _ in range(WARM_UP))
+    return max(1, min(200, SAMPLE_NS // max(1, taken)))
+
+
+def _time(session: Any, feeds: dict[str, Any], repeat: int) -> int:
+    run = session.run
+    started = perf_counter_ns()
+    for _ in range(repeat):
+        run(None, feeds)
+    return (perf_counter_ns() - started) // repeat

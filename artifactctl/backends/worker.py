@@ -1,0 +1,96 @@
+"""The child process: reads requests from stdin, runs one operation at a time, answers on its first stdout."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from typing import IO, Any
+
+from artifactctl.errors import ArtifactctlError
+
+# operation -> module that has a function of that name; modules are imported on first use
+OPERATIONS = {
+    "inspect": "graph",
+    "stage_onnx": "graph",
+    "fingerprint": "graph",
+    "save_normalized": "graph",
+    "plan_inputs": "samples",
+    "write_samples": "samples",
+    "answer_as_written": "proof",
+    "prove": "proof",
+    "noise": "proof",
+    "write_golden": "proof",
+    "verify_golden": "proof",
+    "verify_fresh": "proof",
+    "measure_round": "timing",
+    "export": "framework",
+    "answer": "framework",
+    "olive_load": "olive_passes",
+    "olive_pass": "olive_passes",
+    "olive_run": "olive_passes",
+    "describe_runtime": "runtime",
+}
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever the libraries print goes to the log
+    _die_with_parent()
+    requests: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_receive, args=(sys.stdin, requests), daemon=True).start()
+    while True:
+        request = json.loads(requests.get())
+        answer = _perform(request["operation"], request["arguments"])
+        answers.write(json.dumps(answer, allow_nan=False) + "\n")
+        answers.flush()
+
+
+def _receive(stream: IO[str], requests: queue.Queue[str]) -> None:
+    for line in stream:
+        requests.put(line)
+    os._exit(0)  # the parent is gone; do not run exit handlers that may wait
+
+
+def _die_with_parent() -> None:
+    """Linux ends the child at once even while native code holds the interpreter."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        import ctypes
+
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(0)
+
+
+def _perform(operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    try:
+        module = importlib.import_module(f"artifactctl.backends.{OPERATIONS[operation]}")
+        return {"result": getattr(module, operation)(**arguments)}
+    except ArtifactctlError as error:
+        return {"error": {"kind": error.name, "message": str(error), "hint": error.hint, "trace": ""}}
+    except ImportError as error:
+        missing = error.name or str(error)
+        hint = "Run 'artifactctl doctor' to see the line that installs it."
+        return {
+            "error": {
+                "kind": "NotAvailable",
+                "message": f"{missing} cannot be imported here ({error})",
+                "hint": hint,
+                "trace": "",
+            }
+        }
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the one border: the parent decides what it means
+        trace = traceback.format_exc()
+        sys.stderr.write(trace)
+        return {"error": {"kind": type(error).__name__, "message": str(error), "hint": "", "trace": trace}}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""The command line: translates arguments into calls, results into text or JSON, errors into exit codes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from typing import NoReturn
+
+import click
+
+from artifactctl import __version__, errors
+from artifactctl.cli.options import Result, Settings, common_options, json_asked
+
+COMMANDS = ("init", "check", "build", "verify", "inspect", "doctor", "schema")
+
+
+class Commands(click.Group):
+    """Each command lives in a module of its name; only the one that is asked for is imported."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        from importlib import import_module
+
+        command: click.Command = getattr(import_module(f"artifactctl.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], COMMANDS, n=1)
+            ctx.fail(f"no command {args[0]!r}" + (f", perhaps you meant {close[0]!r}" if close else ""))
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=Commands, context_settings={"auto_envvar_prefix": "ARTIFACTCTL", "help_option_names": ["-h", "--help"]}
+)
+@common_options
+@click.version_option(__version__, prog_name="artifactctl")
+def root() -> None:
+    """Turn a machine-learning model into a release that can be trusted."""
+
+
+def main() -> NoReturn:
+    signal.signal(signal.SIGTERM, _terminated)
+    sys.exit(run(sys.argv[1:]))
+
+
+def _terminated(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def run(arguments: list[str]) -> int:
+    """The only place where an outcome becomes an exit code."""
+    settings = Settings()
+    settings.json = json_asked(arguments)
+    try:
+        result = root.main(arguments, prog_name="artifactctl", standalone_mode=False, obj=settings)
+        if not isinstance(result, Result):  # --help and --version have printed already
+            return result if isinstance(result, int) else 0
+        return _finish(settings, result)
+    except errors.ArtifactctlError as error:
+        return _finish(settings, Result({}, error=error))
+    except click.ClickException as error:
+        return _usage(settings, error)
+    except (KeyboardInterrupt, click.Abort):
+        return _say_failure(settings, 130, "Interrupted", "interrupted", "Nothing half-made is left; run it again.")
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # whoever read our output has gone
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return 0
+        return _finish(settings, Result({}, error=disk_error(error)))
+    except Exception:  # noqa: BLE001 - a bug: say so, with everything that helps to mend it
+        import traceback
+
+        trace = traceback.format_exc()
+        click.echo(trace, err=True)
+        last = trace.strip().splitlines()[-1]
+        return _say_failure(settings, 1, "InternalError", last, "This is a bug in artifactctl; please report it.")
+
+
+def disk_error(error: OSError) -> errors.ArtifactctlError:
+    place = f" ({os.path.basename(str(error.filename))})" if error.filename else ""  # noqa: PTH119
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return errors.NotAvailable(
+            f"no space left on the disk{place}", hint="Free some space and run it again; nothing was changed."
+        )
+    return errors.NotAvailable(
+        f"{error.strerror or error}{place}", hint="Check the permissions and the disk; nothing was changed."
+    )
+
+
+def _finish(settings: Settings, result: Result) -> int:
+    from artifactctl.report import emit
+
+    return emit.finish(settings, result)
+
+
+def _say_failure(settings: Settings, code: int, name: str, message: str, hint: str) -> int:
+    from artifactctl.report import emit
+
+    return emit.failure(settings, code, {"name": name, "message": message, "hint": hint}, {})
+
+
+def _usage(settings: Settings, error: click.ClickException) -> int:
+    hint = "Run 'artifactctl --help'."
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        hint = f"Run '{error.ctx.command_path} --help'."
+    return _say_failure(
+        settings, error.exit_code if error.exit_code != 1 else 2, "UsageError", error.format_message(), hint
+    )

@@ -1,0 +1,37 @@
+"""artifactctl check"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from artifactctl.cli.options import Result, Settings, common_options
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
+@common_options
+@click.pass_obj
+def check(settings: Settings, paths: tuple[Path, ...]) -> Result:
+    """Check configurations and artifacts against their schemas and rules. Nothing is run."""
+    from artifactctl import inspection
+    from artifactctl.report.text import mark
+
+    checked = inspection.check(list(paths), settings.config)
+    data = [
+        {
+            "path": item.path,
+            "kind": item.kind,
+            "ok": not item.problems,
+            "problems": [str(problem) for problem in item.problems],
+        }
+        for item in checked
+    ]
+    lines = [f"{mark(not item.problems)} {item.path}" for item in checked]
+    problems = [problem for item in checked for problem in item.problems]
+    if not problems:
+        return Result({"checked": data}, "\n".join(lines))
+    first = problems[0]
+    joined = "\n".join(str(problem) for problem in problems)
+    return Result({"checked": data}, "\n".join(lines), type(first)(joined, hint=first.hint))

@@ -1,0 +1,104 @@
+"""Each shared option once, and what every command shares."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from artifactctl.errors import ArtifactctlError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass
+class Settings:
+    """The options that may stand before or after the command's name."""
+
+    config: Path | None = None
+    json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    color: bool = True
+    command: str = ""
+
+    def project(self) -> Any:
+        """The configuration of this directory, or None."""
+        from artifactctl import config
+
+        path = config.find(Path.cwd(), self.config)
+        return config.load(path) if path else None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command found: `data` for machines, `text` for people, `error` when it is not what was hoped for."""
+
+    data: dict[str, Any]
+    text: str = ""
+    error: ArtifactctlError | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+class EnvOption(click.Option):
+    """Also from ARTIFACTCTL_<COMMAND>_<OPTION>, which Click gives, and from plain ARTIFACTCTL_<OPTION>."""
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        found = super().resolve_envvar_value(ctx)
+        return found if found is not None else os.environ.get(f"ARTIFACTCTL_{(self.name or '').upper()}") or None
+
+
+def option(*names: str, **attributes: Any) -> Callable[[F], F]:
+    return click.option(*names, cls=EnvOption, show_envvar=False, **attributes)
+
+
+def json_asked(arguments: list[str]) -> bool:
+    """Known before parsing, so that a usage error is JSON too."""
+    return "--json" in arguments or os.environ.get("ARTIFACTCTL_JSON", "").lower() in ("1", "true", "yes", "on")
+
+
+def _directory(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value:
+        try:
+            os.chdir(value)
+        except OSError as error:
+            raise click.BadParameter(f"{value}: {error.strerror}", ctx, param_hint="-C") from None
+
+
+def _set(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    settings = ctx.ensure_object(Settings)
+    if ctx.parent is not None:
+        settings.command = ctx.command.name or ""
+    if value and parameter.name == "no_color":
+        settings.color = False
+    elif value and parameter.name:
+        setattr(settings, parameter.name, Path(value) if parameter.name == "config" else value)
+
+
+def common_options(command: F) -> F:
+    for decorate in reversed(
+        (
+            option("-C", "directory", metavar="DIR", expose_value=False, is_eager=True, callback=_directory,
+                   help="Work in DIR."),
+            option("--config", metavar="FILE", expose_value=False, callback=_set,
+                   help="The configuration  [default: artifactctl.yaml]"),
+            option("--json", is_flag=True, expose_value=False, callback=_set, help="One JSON document on stdout."),
+            option("-q", "--quiet", is_flag=True, expose_value=False, callback=_set, help="Only errors."),
+            option("-v", "--verbose", is_flag=True, expose_value=False, callback=_set,
+                   help="Also what the libraries print."),
+            option("--no-color", is_flag=True, expose_value=False, callback=_set, help="No colours."),
+        )
+    ):  # fmt: skip
+        command = decorate(command)
+    return command
+
+
+def provider_option(command: F) -> F:
+    from artifactctl.providers import PROVIDERS
+
+    decorate = option("--provider", type=click.Choice(list(PROVIDERS)), help="The execution provider.")
+    return decorate(command)

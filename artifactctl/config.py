@@ -1,0 +1,171 @@
+"""artifactctl.yaml -> Project. A configuration is optional: a file alone is a project too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from artifactctl import recipes, schema, yamlfile
+from artifactctl.errors import ConfigError, SourceError
+from artifactctl.records import Bound, Data, Equivalence, InputSpec, Latency, ModelConfig, Project, Source
+from artifactctl.versions import is_model_name, model_name_from
+
+CONFIG_NAME = "artifactctl.yaml"
+SOURCE_KINDS = ("onnx", "torch", "torchscript", "exported_program")
+_BY_SUFFIX = {".onnx": "onnx", ".pt2": "exported_program"}
+
+
+def find(directory: Path, explicit: Path | None) -> Path | None:
+    if explicit is not None:
+        return explicit
+    path = directory / CONFIG_NAME
+    return path if path.is_file() else None
+
+
+def load(path: Path) -> Project:
+    document = yamlfile.read(path)
+    found = list(schema.problems(document.data, "config")) if document.data is not None else []
+    if document.data is None:
+        raise ConfigError(
+            f"{document.name} is empty", hint="Run 'artifactctl init' in an empty folder to see a filled one."
+        )
+    found = found or _rule_problems(document.data)
+    if found:
+        raise ConfigError("\n".join(f"{document.where(item.place)}: {item.message}" for item in found))
+    models = {name: _model(name, entry) for name, entry in document.data["models"].items()}
+    return Project(path.resolve().parent, models, path)
+
+
+def _rule_problems(data: Mapping[str, Any]) -> list[schema.Problem]:
+    """What a schema cannot say."""
+    found = []
+    for name, entry in data["models"].items():
+        place: tuple[str | int, ...] = ("models", name)
+        if not is_model_name(name):
+            found.append(schema.Problem(place, f"{name!r} cannot be a model's name: it is a folder and a git tag"))
+        found += _source_problems(entry["source"], (*place, "source"))
+        measures = entry.get("equivalence") or {}
+        labelled = bool((entry.get("data") or {}).get("labels"))
+        for where, bound in [
+            ((), measures),
+            *((("outputs", key), value) for key, value in (measures.get("outputs") or {}).items()),
+        ]:
+            at = (*place, "equivalence", *where)
+            others = [key for key in ("min_cosine", "min_top1", "max_accuracy_drop") if bound.get(key) is not None]
+            if bound.get("max_abs", 1) is None and not others:
+                found.append(
+                    schema.Problem(
+                        at, "max_abs is null, so another measure is needed: min_cosine, min_top1 or max_accuracy_drop"
+                    )
+                )
+            if "max_accuracy_drop" in others and (not labelled or where):
+                why = "is for the whole model, not for one output" if where else "needs data.samples and data.labels"
+                found.append(schema.Problem((*at, "max_accuracy_drop"), f"max_accuracy_drop {why}"))
+        if labelled and not entry["data"].get("samples"):
+            found.append(schema.Problem((*place, "data", "labels"), "labels need samples: add data.samples"))
+    return found
+
+
+def _source_problems(source: Mapping[str, Any], place: tuple[str | int, ...]) -> list[schema.Problem]:
+    kinds = [kind for kind in SOURCE_KINDS if kind in source]
+    if len(kinds) != 1:
+        which = f"names {len(kinds)} sources ({', '.join(kinds)})" if kinds else "names no source"
+        return [schema.Problem(place, f"{which}; exactly one of {', '.join(SOURCE_KINDS)} is needed")]
+    kind, found = kinds[0], []
+    if "weights" in source and kind != "torch":
+        found.append(schema.Problem((*place, "weights"), f"weights go with torch, not with {kind}"))
+    if "opset" in source and kind == "onnx":
+        found.append(schema.Problem((*place, "opset"), "an ONNX file has its own opset; remove this key"))
+    if kind in ("torch", "torchscript") and not source.get("inputs"):
+        found.append(schema.Problem(place, f"{kind} needs inputs: {{NAME: {{shape: [batch, …], dtype: float32}}}}"))
+    return found
+
+
+def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
+    source = entry["source"]
+    kind = next(kind for kind in SOURCE_KINDS if kind in source)
+    inputs = {
+        key: InputSpec(tuple(value["shape"]), value.get("dtype", "float32"))
+        for key, value in (source.get("inputs") or {}).items()
+    }
+    measures = entry.get("equivalence") or {}
+    latency = entry.get("latency") or {}
+    asked = (entry.get("optimize") or {}).get("recipes") or ["auto"]
+    return ModelConfig(
+        name=name,
+        source=Source(kind, source[kind], source.get("weights"), inputs, source.get("opset")),
+        data=Data(**(entry.get("data") or {})),
+        recipes=tuple(item if isinstance(item, str) else f"{recipes.OLIVE_PREFIX}{item['olive']}" for item in asked),
+        equivalence=Equivalence(
+            _bound(measures), {key: _bound(value) for key, value in (measures.get("outputs") or {}).items()}
+        ),
+        latency=Latency(_share(latency.get("max_regression", 0.10)), float(latency.get("budget_s", 60))),
+        providers=tuple(entry.get("providers") or ("cpu",)),
+    )
+
+
+def _bound(entry: Mapping[str, Any]) -> Bound:
+    drop = entry.get("max_accuracy_drop")
+    return Bound(
+        max_abs=entry.get("max_abs", 1e-3),
+        absolute=entry.get("absolute", False),
+        min_cosine=entry.get("min_cosine"),
+        min_top1=entry.get("min_top1"),
+        max_accuracy_drop=None if drop is None else _share(drop),
+    )
+
+
+def _share(value: float | str) -> float:
+    return round(float(value[:-1]) / 100, 12) if isinstance(value, str) else float(value)
+
+
+def for_file(path: Path, shown: str) -> Project:
+    """A project of one file, without a configuration."""
+    if path.is_dir():
+        raise SourceError(
+            f"{shown} is a folder, not a model", hint="Name the model's file: artifactctl build FOLDER/model.onnx"
+        )
+    if not path.is_file():
+        raise SourceError(
+            f"{shown} does not exist, and no configured model has that name",
+            hint="Check the path, or 'artifactctl check' for the configured names.",
+        )
+    kind = _BY_SUFFIX.get(path.suffix.lower(), "onnx")
+    if path.suffix.lower() in (".pt", ".pth", ".jit", ".ts", ".py", ".safetensors", ".ckpt", ".bin"):
+        hint = "Run 'artifactctl init' and describe the source and its inputs in artifactctl.yaml."
+        raise SourceError(f"{shown} does not say what its inputs are, so it needs a configuration", hint=hint)
+    name = model_name_from(path.stem)
+    return Project(path.resolve().parent, {name: ModelConfig(name, Source(kind, path.name))})
+
+
+def select(project: Project | None, wanted: tuple[str, ...], directory: Path) -> list[tuple[Project, ModelConfig]]:
+    """The models that the arguments name: configured names, configured files, or any file; none named: all."""
+    if not wanted:
+        if project is None:
+            hint = "Name a file ('artifactctl build model.onnx'), or run 'artifactctl init'."
+            raise ConfigError(f"no model is named and there is no {CONFIG_NAME} here", hint=hint)
+        return [(project, model) for model in project.models.values()]
+    chosen = []
+    for word in wanted:
+        path = directory / word
+        configured = project.models.get(word) if project else None
+        if project and not configured:
+            same = [
+                model for model in project.models.values()
+                if model.source.kind != "torch" and (project.root / model.source.target).resolve() == path.resolve()
+            ]  # fmt: skip
+            configured = same[0] if same else None
+        if project and configured:
+            chosen.append((project, configured))
+            continue
+        if project and not path.exists() and not path.suffix:
+            import difflib
+
+            close = difflib.get_close_matches(word, project.models, n=1)
+            meant = f", perhaps you meant {close[0]!r}" if close else ""
+            known = ", ".join(project.models)
+            raise ConfigError(f"no model is named {word!r}{meant}", hint=f"The configured models are: {known}.")
+        alone = for_file(path, word)
+        chosen.append((alone, next(iter(alone.models.values()))))
+    return chosen

@@ -1,0 +1,54 @@
+"""The machine and the packages that made an artifact: versions and hardware, never a name, a path or a clock."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from artifactctl import __version__
+
+PACKAGES = (
+    "numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-ep-openvino",
+    "onnxruntime-directml", "onnxruntime-qnn", "onnxruntime-webgpu", "olive-ai", "onnxoptimizer", "onnxscript", "torch",
+    "safetensors",
+)  # fmt: skip
+
+
+def package_versions(names: tuple[str, ...] = PACKAGES) -> dict[str, str]:
+    from importlib import metadata
+
+    found = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name).split("+")[0]
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def describe() -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "artifactctl": __version__,
+        "python": platform.python_version(),
+        "system": platform.system().lower(),
+        "machine": platform.machine(),
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "packages": package_versions(),
+    }
+    if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
+        described["date"] = datetime.fromtimestamp(int(epoch), UTC).isoformat()
+    return described
+
+
+def _cpu_model() -> str | None:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or None

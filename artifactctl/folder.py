@@ -1,0 +1,134 @@
+"""artifact_vN/ on disk: written whole or not at all, read with suspicion, never changed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from artifactctl.errors import Conflict
+from artifactctl.records import FileDigest
+from artifactctl.versions import folder_name, next_version, parse_folder_name
+
+SUMS = "SHA256SUMS"
+MODEL, GOLDEN, METADATA, VALIDATE = "model_opt.onnx", "golden.npz", "metadata.yaml", "validate.py"
+REQUIRED = (MODEL, GOLDEN, METADATA, VALIDATE, "README.md", "evidence/equivalence.json")
+WORK = ".work"
+
+
+def digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def file_digest(path: Path, name: str) -> FileDigest:
+    return FileDigest(name, digest(path), path.stat().st_size)
+
+
+def versions(home: Path) -> list[int]:
+    """The versions of a model, oldest first; `home` is artifacts/<model>/."""
+    try:
+        names = [entry.name for entry in os.scandir(home)]
+    except FileNotFoundError:
+        return []
+    return sorted(version for name in names if (version := parse_folder_name(name)))
+
+
+def latest(home: Path) -> Path | None:
+    found = versions(home)
+    return home / folder_name(found[-1]) if found else None
+
+
+def listing(folder: Path) -> list[str]:
+    """Every file below, dot-files too, and links to folders, as POSIX names."""
+    found = []
+    for base, folders, files in os.walk(folder):
+        names = [*files, *(name for name in folders if Path(base, name).is_symlink())]
+        found += [Path(base, name).relative_to(folder).as_posix() for name in names]
+    return sorted(found)
+
+
+def write_sums(folder: Path) -> None:
+    lines = [f"{digest(folder / name)}  {name}\n" for name in listing(folder) if name != SUMS]
+    (folder / SUMS).write_text("".join(lines), encoding="utf-8", newline="\n")
+
+
+def damage(folder: Path) -> list[str]:
+    """What is wrong with an artifact's files; an empty list means whole."""
+    try:
+        lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return [f"{SUMS} is missing or unreadable"]
+    found, listed = [], {}
+    for line in lines:
+        value, separator, name = line.partition("  ")
+        if not separator or len(value) != 64 or name in listed:
+            found.append(f"{SUMS} has a damaged line: {line[:80]!r}")
+        listed[name] = value
+    present = set(listing(folder))
+    found += [f"{name} was added" for name in sorted(present - listed.keys() - {SUMS})]
+    found += [f"{name} is missing" for name in REQUIRED if name not in listed]
+    for name, value in sorted(listed.items()):
+        path = folder / name
+        if name not in present:
+            found.append(f"{name} is missing")
+        elif path.is_symlink() or not path.is_file():
+            found.append(f"{name} is not a plain file")
+        elif digest(path) != value:
+            found.append(f"{name} was changed")
+    return found
+
+
+@contextlib.contextmanager
+def workplace(artifacts: Path, model: str) -> Iterator[Path]:
+    """A scratch folder of our own, under a lock per model; what killed builds left behind is removed."""
+    from filelock import FileLock
+
+    work = artifacts / WORK
+    work.mkdir(parents=True, exist_ok=True)
+    ignore = work / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n", encoding="utf-8")
+    with FileLock(work / f"{model}.lock"):
+        for left in work.glob(f"{model}.build-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f"{model}.build-", dir=work))
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def next_free(home: Path) -> int:
+    return next_version([entry.name for entry in os.scandir(home)] if home.is_dir() else [])
+
+
+def publish(staged: Path, home: Path, version: int) -> Path:
+    """The one rename that makes an artifact appear. Everything is on disk before it."""
+    target = home / folder_name(version)
+    home.mkdir(parents=True, exist_ok=True)
+    for name in listing(staged):
+        (staged / name).chmod(0o644)
+        _sync(staged / name)
+    for base, _, _ in os.walk(staged):
+        Path(base).chmod(0o755)
+        _sync(Path(base))
+    if target.exists():
+        raise Conflict(f"{target.name} exists already and is never changed")
+    staged.rename(target)
+    _sync(home)
+    return target
+
+
+def _sync(path: Path) -> None:
+    if os.name == "nt" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,105 @@
+"""Looking at artifacts and configurations without importing anything heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from artifactctl import config, folder, metadata
+from artifactctl.errors import ArtifactctlError, ArtifactDamaged, ConfigError, SourceError
+from artifactctl.steps.source import check_files
+from artifactctl.versions import parse_folder_name
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    path: str
+    kind: str  # configuration, artifact
+    problems: list[ArtifactctlError] = field(default_factory=list)
+
+
+def existing_file(path: Path) -> None:
+    if not path.is_file():
+        raise SourceError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}", hint="Check the path.")
+
+
+def whole_artifact(path: Path) -> dict[str, Any]:
+    """The metadata of an artifact that is whole; everything else is an error."""
+    if not path.is_dir():
+        what = "is not a folder" if path.exists() else "does not exist"
+        raise ArtifactDamaged(f"{path} {what}", hint="Name an artifact's folder: artifacts/<model>/artifact_vN")
+    if not (path / folder.SUMS).exists() and not (path / folder.METADATA).exists():
+        inside = sorted(entry.name for entry in path.iterdir() if parse_folder_name(entry.name))
+        hint = (
+            f"Name one of its versions: {path}/{inside[-1]}"
+            if inside
+            else "Name an artifact's folder: artifacts/<model>/artifact_vN"
+        )
+        raise ArtifactDamaged(f"{path} is not an artifact: it has no {folder.METADATA} and no {folder.SUMS}", hint=hint)
+    damage = folder.damage(path)
+    if not damage:
+        data = metadata.read(path)
+        damage = metadata.disagreements(path, data)
+    if damage:
+        more = f" (and {len(damage) - 5} more)" if len(damage) > 5 else ""
+        raise ArtifactDamaged(f"{path} is damaged: {'; '.join(damage[:5])}{more}")
+    return data
+
+
+def check(paths: list[Path], explicit: Path | None) -> list[Checked]:
+    """Configurations and artifacts below the paths; without paths, those of the working directory."""
+    if paths:
+        found = [item for path in paths for item in _targets(path)]
+    else:
+        own = config.find(Path(), explicit)
+        root = own.parent if own else Path()
+        found = ([("configuration", own)] if own else []) + list(_artifacts(root / "artifacts"))
+        if not found:
+            hint = "Run 'artifactctl init', or name what to check."
+            raise ConfigError("there is no artifactctl.yaml and no artifacts/ here", hint=hint)
+    return [_check_one(kind, path) for kind, path in found]
+
+
+def _targets(path: Path) -> Iterator[tuple[str, Path]]:
+    if path.is_file() and path.name == folder.METADATA:
+        yield "artifact", path.parent
+    elif path.is_dir() and ((path / folder.SUMS).exists() or parse_folder_name(path.name)):
+        yield "artifact", path
+    elif path.is_dir():
+        below = list(_artifacts(path)) + list(_artifacts(path / "artifacts"))
+        own = path / config.CONFIG_NAME
+        if own.is_file():
+            yield "configuration", own
+        elif not below:
+            raise ConfigError(f"{path} holds no artifactctl.yaml and no artifacts")
+        yield from below
+    else:
+        yield "configuration", path
+
+
+def _artifacts(root: Path) -> Iterator[tuple[str, Path]]:
+    if not root.is_dir():
+        return
+    homes = [root, *sorted(entry for entry in root.iterdir() if entry.is_dir() and entry.name != folder.WORK)]
+    for home in homes:
+        for version in folder.versions(home):
+            yield "artifact", home / f"artifact_v{version}"
+
+
+def _check_one(kind: str, path: Path) -> Checked:
+    problems: list[ArtifactctlError] = []
+    try:
+        if kind == "artifact":
+            whole_artifact(path)
+        else:
+            project = config.load(path)
+            for model in project.models.values():
+                try:
+                    check_files(model, project.root)
+                except ArtifactctlError as error:
+                    problems.append(error)
+    except ArtifactctlError as error:
+        problems.append(error)
+    return Checked(str(path), kind, problems)

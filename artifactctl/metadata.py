@@ -1,0 +1,125 @@
+"""Metadata <-> metadata.yaml, both ways, and validate.py and the model card, which are rendered from it."""
+
+from __future__ import annotations
+
+import pprint
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from artifactctl import schema, yamlfile
+from artifactctl.errors import ArtifactDamaged, ConfigError
+from artifactctl.folder import digest
+from artifactctl.providers import PROVIDERS
+from artifactctl.resources import template_text
+from artifactctl.versions import parse_folder_name
+
+SCHEMA_VERSION = 1
+_DATA_BLOCK = re.compile(r"^# <data>\n.*?^# </data>\n", re.MULTILINE | re.DOTALL)
+
+
+def dump(metadata: Mapping[str, Any]) -> str:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    return yaml.dump(
+        dict(metadata), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None
+    )
+
+
+def read_unchecked(folder: Path) -> dict[str, Any]:
+    """The mapping alone, for a quick look; `read` is for everything that matters."""
+    try:
+        data = yamlfile.read(folder / "metadata.yaml").data
+    except ConfigError as error:
+        raise ArtifactDamaged(f"{folder.name}/metadata.yaml: {error}") from None
+    if not isinstance(data, dict):
+        raise ArtifactDamaged(f"{folder.name}/metadata.yaml is not a mapping")
+    return data
+
+
+def read(folder: Path) -> dict[str, Any]:
+    data = read_unchecked(folder)
+    found = schema.problems(data, "metadata")
+    if found:
+        first = found[0]
+        place = ".".join(str(part) for part in first.place)
+        raise ArtifactDamaged(f"{folder.name}/metadata.yaml: {place or 'top level'}: {first.message}")
+    return data
+
+
+def disagreements(folder: Path, data: Mapping[str, Any]) -> list[str]:
+    """Where the metadata and the files tell two stories; SHA256SUMS alone can be written anew by anyone."""
+    found = []
+    if data["version"] != parse_folder_name(folder.name) and parse_folder_name(folder.name):
+        found.append(f"metadata.yaml is of version {data['version']}, but the folder is {folder.name}")
+    for entry in data["files"]:
+        path = folder / entry["path"]
+        if not path.is_file() or digest(path) != entry["sha256"]:
+            found.append(f"{entry['path']} is not the file that metadata.yaml describes")
+    return found
+
+
+def render_validate(metadata: Mapping[str, Any]) -> str:
+    """validate.py is a function of the metadata: a hand-edited one is found by rendering it again."""
+    data = {
+        "model_name": metadata["model_name"],
+        "version": metadata["version"],
+        "session": metadata["session"],
+        "bounds": metadata["equivalence"]["bounds"],
+        "plan": {key: metadata["reference"]["samples"][key] for key in ("seed", "batched", "inputs", "sets")},
+        "providers": {name: provider.execution_provider for name, provider in PROVIDERS.items()},
+    }
+    block = f"# <data>\nDATA: dict[str, Any] = {pprint.pformat(data, width=110, sort_dicts=False)}\n# </data>\n"
+    return _DATA_BLOCK.sub(lambda _: block, template_text("validate.py"), count=1)
+
+
+def render_card(metadata: Mapping[str, Any]) -> str:
+    """README.md of the artifact: what a person wants to know first."""
+    equivalence, latency, model = metadata["equivalence"], metadata["latency"], metadata["model"]
+    speed = (
+        ""
+        if latency is None or latency["ratio"] is None
+        else (f", {latency['ratio']:.2f} × the source's time ({latency['ratio_low']:.2f}–{latency['ratio_high']:.2f})")
+    )
+    drop = metadata["accuracy_drop"]
+    values = {
+        "model": metadata["model_name"],
+        "version": metadata["version"],
+        "recipe": metadata["recipe"]["name"],
+        "reason": metadata["recipe"]["reason"],
+        "optimization": metadata["optimization"],
+        "precision": metadata["precision"],
+        "opset": metadata["opset"],
+        "size": f"{model['size_bytes']:,} bytes",
+        "statement": equivalence["statement"],
+        "samples": equivalence["samples"],
+        "max_error": "–" if equivalence["max_error"] is None else f"{equivalence['max_error']:.2e}",
+        "reference": metadata["reference"]["framework"],
+        "latency": "not measured"
+        if metadata["latency_ms"] is None
+        else f"{metadata['latency_ms']:.4g} ms (median){speed}",
+        "accuracy": "not measured" if drop is None else f"{drop:+.4f}",
+        "runtime": metadata["runtime"],
+        "provider": metadata["session"]["provider"],
+        "inputs": "\n".join(_value_row(value) for value in model["inputs"]) or "| – | – | – |",
+        "outputs": "\n".join(_value_row(value) for value in model["outputs"]),
+        "candidates": "\n".join(_candidate_row(entry) for entry in metadata["recipe"]["candidates"]),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: str(values[match.group(1)]), template_text("card.md"))
+
+
+def _cell(text: Any) -> str:
+    return str(text).replace("|", "\\|").replace("\n", " ")
+
+
+def _value_row(value: Mapping[str, Any]) -> str:
+    return f"| `{_cell(value['name'])}` | {_cell(value['dtype'])} | {_cell(value['shape'])} |"
+
+
+def _candidate_row(entry: Mapping[str, Any]) -> str:
+    return f"| {_cell(entry['recipe'])} | {entry['status']} | {_cell(entry['reason'])} |"

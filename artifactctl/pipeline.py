@@ -1,0 +1,116 @@
+"""The flow, on one screen: source -> reference -> candidates -> proof -> measurement -> choice -> artifact_vN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from artifactctl import folder, metadata, recipes
+from artifactctl.crew import Crew
+from artifactctl.errors import ArtifactDamaged, NotEquivalent, OptimizeError
+from artifactctl.records import SOURCE_RECIPE, ArtifactFolder, Candidate, ModelConfig, ReferenceModel, Tried
+from artifactctl.steps.assemble import assemble
+from artifactctl.steps.choose import choose
+from artifactctl.steps.export import make_reference
+from artifactctl.steps.measure import measure, size_of
+from artifactctl.steps.optimize import check_olive_file, optimize
+from artifactctl.steps.source import check_files, is_unchanged, read_source
+from artifactctl.steps.verify import prove
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    config: ModelConfig
+    root: Path  # what the configuration's paths are relative to
+    artifacts: Path  # where <model>/artifact_vN goes
+    force: bool = False
+    verbose: bool = False
+
+    @property
+    def home(self) -> Path:
+        return self.artifacts / self.config.name
+
+
+Say = Callable[[str], None]
+
+
+def build(request: BuildRequest, say: Say) -> ArtifactFolder:
+    """One model, from its source to a proven version; `say` hears what is being done."""
+    if found := _unchanged(request, say):
+        return found
+    config = request.config
+    check_files(config, request.root)
+    names, named_by_user = recipes.expand(config.recipes)
+    for name in names:
+        if name.startswith(recipes.OLIVE_PREFIX):
+            file = name.removeprefix(recipes.OLIVE_PREFIX)
+            check_olive_file(request.root / file, file)
+    with (
+        folder.workplace(request.artifacts, config.name) as scratch,
+        Crew(scratch, request.root, verbose=request.verbose) as crew,
+    ):
+        if found := _unchanged(request, say):  # another build may have finished while this one waited
+            return found
+        crew.olive  # noqa: B018 - loads while the source is read and exported
+        say(f"reading {config.source.target}")
+        source = read_source(config, request.root, scratch, crew)
+        say("asking the source for its answers")
+        reference = make_reference(source, config.providers[0], scratch, crew)
+        tried = [_try(reference, name, scratch, crew, say) for name in names]
+        if named_by_user and all(item.candidate.path is None for item in tried):
+            reasons = "\n".join(f"  {item.candidate.recipe}: {item.candidate.failure}" for item in tried)
+            raise OptimizeError(f"no recipe gave a model\n{reasons}")
+        crew.dismiss("olive")
+        say("measuring against the source in pairs")
+        measured = _measure(reference, tried, crew)
+        choice = choose(measured, _source_itself(reference, measured, crew))
+        say(f"writing {config.name}/artifact_v{folder.next_free(request.home)}")
+        return assemble(reference, choice, request.home, scratch, crew)
+
+
+def _unchanged(request: BuildRequest, say: Say) -> ArtifactFolder | None:
+    """The latest version, when it is whole and was made from just these inputs."""
+    newest = folder.latest(request.home)
+    if newest is None or request.force:
+        return None
+    try:
+        found = metadata.read_unchecked(newest)
+        if not is_unchanged(request.config, request.root, found):
+            return None
+        damage = folder.damage(newest)
+    except (ArtifactDamaged, KeyError, TypeError) as error:
+        damage = [str(error)]
+    if damage:
+        say(f"warning: {newest.name} is damaged and is left as it is ({damage[0]}); a new version is built")
+        return None
+    return ArtifactFolder(request.config.name, found["version"], newest, "unchanged", found)
+
+
+def _try(reference: ReferenceModel, name: str, scratch: Path, crew: Crew, say: Say) -> Tried:
+    say(f"recipe {name}: optimizing")
+    candidate = optimize(reference, name, scratch, crew)
+    if candidate.path is None:
+        return Tried(candidate)
+    say(f"recipe {name}: proving")
+    return Tried(candidate, prove(reference, candidate, crew))
+
+
+def _measure(reference: ReferenceModel, tried: list[Tried], crew: Crew) -> list[Tried]:
+    """Only what is proved equal is worth measuring."""
+    worth = [item for item in tried if item.equivalence and item.equivalence.passed and not item.equivalence.vacuous]
+    budget_s = reference.source.config.latency.budget_s / max(1, len(worth))
+    return [measure(reference, item, budget_s, crew) if item in worth else item for item in tried]
+
+
+def _source_itself(reference: ReferenceModel, tried: list[Tried], crew: Crew) -> Tried:
+    """The source in reference form: always proved, and measured against itself when nothing else was measured."""
+    size = size_of(reference.path)
+    candidate = Candidate(SOURCE_RECIPE, reference.path, reference.precision, size)
+    itself = Tried(candidate, prove(reference, candidate, crew))
+    assert itself.equivalence is not None
+    if not itself.equivalence.passed:
+        raise NotEquivalent(f"the source no longer agrees with its own answers: {itself.equivalence.reason}")
+    if any(item.latency for item in tried):
+        return itself
+    return measure(reference, itself, reference.source.config.latency.budget_s, crew)

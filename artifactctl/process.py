@@ -1,0 +1,143 @@
+"""The only starter of child processes: a worker that runs one operation at a time on the heavy side.
+
+A native crash, a hang or a stray print in ONNX Runtime, torch or Olive stays in the child. Requests and answers
+are JSON lines; the child's own stdout and stderr go to a log. The child dies with its parent, however that dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from artifactctl import errors
+
+# Olive sends a heartbeat at import and waits for the network at exit unless it believes to be in CI.
+_QUIET = {
+    "CI": "1",
+    "OLIVE_DISABLE_TELEMETRY": "1",
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONUTF8": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+class WorkerDied(Exception):
+    """The child ended without an answer: a native crash, a kill, or no answer in time."""
+
+    def __init__(self, operation: str, why: str, log: str) -> None:
+        super().__init__(f"{why} during {operation}")
+        self.operation, self.why, self.log = operation, why, log
+
+
+class OperationFailed(Exception):
+    """The child answered with an exception that is not one of ours; its text is for the user."""
+
+    def __init__(self, kind: str, message: str, trace: str) -> None:
+        super().__init__(f"{kind}: {message}" if message else kind)
+        self.kind, self.trace = kind, trace
+
+
+class Worker:
+    """A child process for heavy work; started at once, so that it loads while the caller goes on."""
+
+    def __init__(self, name: str, scratch: Path, *, cwd: Path | None = None, verbose: bool = False) -> None:
+        self.name = name
+        folder = scratch / f"worker-{name}"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._log_path = folder / "log.txt"
+        self._pending: str | None = None
+        self._answers: queue.Queue[str | None] = queue.Queue()
+        with self._log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "artifactctl.backends.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=None if verbose else log,
+                cwd=cwd or folder,
+                env={**os.environ, **_QUIET},
+                start_new_session=True,
+                encoding="utf-8",
+            )
+        threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
+
+    def _read(self, stream: IO[str]) -> None:
+        for line in stream:
+            self._answers.put(line)
+        self._answers.put(None)
+
+    def submit(self, operation: str, **arguments: Any) -> None:
+        """Send a request without waiting; `result` takes its answer."""
+        assert self._pending is None, f"{self._pending} is still under way"
+        self._pending = operation
+        with contextlib.suppress(BrokenPipeError):  # the answer, or its absence, tells what happened
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps({"operation": operation, "arguments": arguments}) + "\n")
+            self._process.stdin.flush()
+
+    def result(self, *, timeout_s: float | None = None) -> Any:
+        operation, self._pending = self._pending or "", None
+        try:
+            line = self._answers.get(timeout=timeout_s)
+        except queue.Empty:
+            self.close()
+            raise WorkerDied(operation, f"no answer within {timeout_s:g} s", self._log()) from None
+        if line is None:
+            raise WorkerDied(operation, _cause(self._process.wait()), self._log())
+        return _unpack(json.loads(line))
+
+    def call(self, operation: str, *, timeout_s: float | None = None, **arguments: Any) -> Any:
+        self.submit(operation, **arguments)
+        return self.result(timeout_s=timeout_s)
+
+    def _log(self) -> str:
+        lines = self._log_path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join(lines[-15:])
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            if hasattr(os, "killpg"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+        self._process.wait()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _cause(code: int) -> str:
+    if code < 0:
+        try:
+            return f"crashed with {signal.Signals(-code).name}"
+        except ValueError:
+            return f"crashed with signal {-code}"
+    return f"ended with exit code {code}"
+
+
+def _unpack(answer: Mapping[str, Any]) -> Any:
+    if "result" in answer:
+        return answer["result"]
+    error = answer["error"]
+    known = {cls.__name__: cls for cls in errors.EXIT_CODES.values()}.get(error["kind"])
+    if known is not None:
+        raise known(error["message"], hint=error["hint"])
+    raise OperationFailed(error["kind"], error["message"], error["trace"])

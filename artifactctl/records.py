@@ -1,0 +1,300 @@
+"""The frozen records that travel down the flow. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+SOURCE_RECIPE = "source"  # the candidate that is the source itself, in reference form
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    shape: tuple[int | str, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a model comes from; `target` is a path, or `file.py:function`, or `package.module:function`."""
+
+    kind: str
+    target: str
+    weights: str | None = None
+    inputs: Mapping[str, InputSpec] = field(default_factory=dict)
+    opset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    samples: str | None = None
+    labels: str | None = None
+    calibration: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    max_abs: float | None = 1e-3
+    absolute: bool = False
+    min_cosine: float | None = None
+    min_top1: float | None = None
+    max_accuracy_drop: float | None = None
+
+    def describe(self) -> str:
+        parts = (
+            [f"max_abs ≤ {self.max_abs:g}{' absolute' if self.absolute else ''}"] if self.max_abs is not None else []
+        )
+        for key, sign in (("min_cosine", "≥"), ("min_top1", "≥"), ("max_accuracy_drop", "≤")):
+            if (value := getattr(self, key)) is not None:
+                parts.append(f"{key} {sign} {value:g}")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    default: Bound = Bound()
+    outputs: Mapping[str, Bound] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    max_regression: float = 0.10
+    budget_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    name: str
+    source: Source
+    data: Data = Data()
+    recipes: tuple[str, ...] = ("auto",)
+    equivalence: Equivalence = Equivalence()
+    latency: Latency = Latency()
+    providers: tuple[str, ...] = ("cpu",)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A configuration; `root` is the folder its relative paths start from."""
+
+    root: Path
+    models: Mapping[str, ModelConfig]
+    config_path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileDigest:
+    path: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceModel:
+    """The source as it was read once into the scratch folder; nothing reads the user's files after this."""
+
+    config: ModelConfig
+    root: Path
+    path: Path
+    files: tuple[FileDigest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """How a model is run: part of what is proved."""
+
+    provider: str
+    execution_provider: str
+    intra_op_threads: int
+    inter_op_threads: int = 1
+    graph_level: str = "all"
+    allow_spinning: bool = False  # threads that spin disturb whatever is measured beside them
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputReport:
+    name: str
+    dtype: str | None
+    max_abs: float | None
+    max_error: float | None
+    mean_abs: float | None
+    rel_l2: float | None
+    cosine: float | None
+    top1: float | None
+    bound: float | None
+    vacuous: bool
+    passed: bool
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyReport:
+    passed: bool
+    reason: str | None = None
+    source: float | None = None
+    candidate: float | None = None
+    drop: float | None = None
+    samples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EquivalenceReport:
+    """The number, the bound and the samples of a comparison; `sets` has one entry for each set of samples."""
+
+    provider: str
+    samples: int
+    outputs: tuple[OutputReport, ...]
+    sets: tuple[Mapping[str, Any], ...] = ()
+    accuracy: AccuracyReport | None = None
+    failure: str | None = None  # it could not even be run
+
+    @property
+    def passed(self) -> bool:
+        return self.failure is None and bool(self.outputs) and self.reason is None
+
+    @property
+    def reason(self) -> str | None:
+        if self.failure:
+            return self.failure
+        if not self.outputs:
+            return "no output was compared"
+        for output in self.outputs:
+            if not output.passed:
+                return f"output {output.name!r}: {output.reason}"
+        if self.accuracy and not self.accuracy.passed:
+            return self.accuracy.reason
+        return None
+
+    @property
+    def vacuous(self) -> bool:
+        """No output told two samples apart, so the comparison proves nothing about a changed model."""
+        return bool(self.outputs) and all(output.vacuous for output in self.outputs)
+
+    def largest(self, key: str) -> float | None:
+        values = [value for output in self.outputs if (value := getattr(output, key)) is not None]
+        return max(values) if values else None
+
+    def summary(self) -> dict[str, Any]:
+        keys = ("max_abs", "max_error", "mean_abs", "rel_l2")
+        return {key: self.largest(key) for key in keys} | {"samples": self.samples}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> EquivalenceReport:
+        accuracy = data.get("accuracy")
+        return cls(
+            provider=data["provider"],
+            samples=data["samples"],
+            outputs=tuple(OutputReport(**output) for output in data["outputs"]),
+            sets=tuple(data.get("sets", ())),
+            accuracy=AccuracyReport(**accuracy) if accuracy else None,
+            failure=data.get("failure"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceModel:
+    """The source as ONNX, and the source's own answers to every sample."""
+
+    source: SourceModel
+    path: Path
+    sha256: str
+    opset: int
+    precision: str
+    framework: str
+    plan: Mapping[str, Any]
+    samples: Path
+    session: Session
+    noise: Mapping[str, Any]
+    exported: EquivalenceReport | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def seed(self) -> int:
+        return int(self.sha256[:12], 16)
+
+
+@dataclass(frozen=True, slots=True)
+class PassResult:
+    name: str
+    status: str  # changed, unchanged, failed
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    recipe: str
+    path: Path | None
+    precision: str
+    size_bytes: int | None = None
+    passes: tuple[PassResult, ...] = ()
+    failure: str | None = None
+
+    @property
+    def changes(self) -> list[str]:
+        return [result.name for result in self.passes if result.status == "changed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    p50_ms: float | None
+    load_ms: float | None
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyReport:
+    """Candidate against source in pairs; `ratio` is candidate time divided by source time."""
+
+    provider: str
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    pairs: int
+    rounds: int
+    candidate: Timing
+    baseline: Timing
+    raw: tuple[Mapping[str, Any], ...] = ()
+
+    def summary(self) -> dict[str, Any]:
+        keys = ("ratio", "ratio_low", "ratio_high")
+        return {key: getattr(self, key) for key in keys} | {"p50_ms": self.candidate.p50_ms}
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A candidate and everything that was found out about it."""
+
+    candidate: Candidate
+    equivalence: EquivalenceReport | None = None
+    latency: LatencyReport | None = None
+    status: str = "eligible"  # chosen, eligible, rejected
+    reason: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "recipe": self.candidate.recipe,
+            "status": self.status,
+            "reason": self.reason,
+            "size_bytes": self.candidate.size_bytes,
+            "passes": [asdict(result) for result in self.candidate.passes],
+            "equivalence": self.equivalence.summary() if self.equivalence else None,
+            "latency": self.latency.summary() if self.latency else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    chosen: Tried
+    tried: tuple[Tried, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactFolder:
+    model: str
+    version: int
+    path: Path
+    status: str  # built, unchanged
+    metadata: Mapping[str, Any]

@@ -1,0 +1,186 @@
+"""Tables and sentences for people, and the data that goes into JSON beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from artifactctl.records import ArtifactFolder, EquivalenceReport
+
+
+def shown(path: Path) -> str:
+    """Relative to the working directory, as the contract says."""
+    try:
+        return Path(os.path.relpath(path)).as_posix()
+    except ValueError:  # another drive
+        return path.as_posix()
+
+
+def mark(good: bool) -> str:
+    return "ok     " if good else "problem"
+
+
+def number(value: float | None, form: str = ".2e") -> str:
+    return "–" if value is None else format(value, form)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
+    ]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def build_data(built: Sequence[ArtifactFolder]) -> dict[str, Any]:
+    return {
+        "artifacts": [
+            {
+                "model": item.model,
+                "version": item.version,
+                "path": shown(item.path),
+                "status": item.status,
+                "recipe": item.metadata["recipe"]["name"],
+                "reason": item.metadata["recipe"]["reason"],
+                "accuracy_drop": item.metadata["accuracy_drop"],
+                "candidates": item.metadata["recipe"]["candidates"],
+            }
+            for item in built
+        ]
+    }
+
+
+def build_text(built: Sequence[ArtifactFolder]) -> str:
+    return "\n\n".join(_unchanged_text(item) if item.status == "unchanged" else _built_text(item) for item in built)
+
+
+def _unchanged_text(item: ArtifactFolder) -> str:
+    return f"{item.model}: unchanged, {shown(item.path)} was made from just these inputs"
+
+
+def _built_text(item: ArtifactFolder) -> str:
+    meta = item.metadata
+    rows = [_candidate_row(entry) for entry in meta["recipe"]["candidates"]]
+    lines = [table(("recipe", "result", "size", "max error", "time ÷ source", "why"), rows), ""]
+    proof = meta["equivalence"]
+    lines.append(
+        f"proved    {proof['statement']} against {meta['reference']['framework']} on {proof['samples']} samples"
+    )
+    if meta["session"]["graph_level"] != "all":
+        level = meta["session"]["graph_level"]
+        lines.append(f"session   graph level {level!r}: at ONNX Runtime's default even the source leaves the bound")
+    if (accuracy := proof["accuracy"]) and accuracy["drop"] is not None:
+        numbers = f"source {accuracy['source']:.4f}, artifact {accuracy['candidate']:.4f}"
+        lines.append(f"accuracy  drop {accuracy['drop']:+.4f} ({numbers}, {accuracy['samples']} labelled samples)")
+    lines += [f"warning   {text}" for text in _warnings(meta)]
+    for result in meta["recipe"]["passes"]:
+        lines.append(
+            f"pass      {result['name']}: {result['status']}{': ' + result['detail'] if result['detail'] else ''}"
+        )
+    lines.append(f"written   {shown(item.path)} (recipe {meta['recipe']['name']})")
+    lines.append(f"check it  python {shown(item.path / 'validate.py')}")
+    return "\n".join(lines)
+
+
+def _warnings(meta: Mapping[str, Any]) -> list[str]:
+    found = []
+    for branch in meta["reference"]["samples"]["branches"]:
+        if len(branch["taken"]) < 2:
+            found.append(
+                f"only one side of the branch on {branch['condition']!r} was ever taken; add data.samples for the other"
+            )
+    vacuous = [output["name"] for output in meta["equivalence"]["outputs"] if output["vacuous"]]
+    if vacuous:
+        found.append(f"constant over all samples, so nothing is proved about: {', '.join(vacuous)}")
+    return found
+
+
+def _candidate_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    latency, equivalence = entry["latency"] or {}, entry["equivalence"] or {}
+    ratio = latency.get("ratio")
+    spread = f"{ratio:.2f} ({latency['ratio_low']:.2f}–{latency['ratio_high']:.2f})" if ratio else "–"
+    size = "–" if entry["size_bytes"] is None else f"{entry['size_bytes'] / 1e6:.2f} MB"
+    reason = entry["reason"] if len(entry["reason"]) <= 110 else f"{entry['reason'][:109]}…"
+    return (
+        entry["recipe"],
+        entry["status"],
+        size,
+        number(equivalence.get("max_error")),
+        spread,
+        reason.replace("\n", " "),
+    )
+
+
+def verify_data(report: EquivalenceReport) -> dict[str, Any]:
+    return {
+        "verdict": "equivalent" if report.passed else "different",
+        "integrity": "ok",
+        "samples": report.samples,
+        "provider": report.provider,
+        "outputs": [asdict(output) for output in report.outputs],
+        "accuracy": asdict(report.accuracy) if report.accuracy else None,
+    }
+
+
+def verify_text(path: Path, report: EquivalenceReport) -> str:
+    rows = [
+        (
+            output.name, number(output.max_abs), number(output.max_error), number(output.bound), number(output.rel_l2),
+            output.reason or ("ok" if not output.vacuous else "ok, but constant over all samples"),
+        )
+        for output in report.outputs
+    ]  # fmt: skip
+    verdict = "equivalent" if report.passed else "DIFFERENT"
+    lines = [table(("output", "max |Δ|", "max error", "bound", "rel L2", "verdict"), rows), ""]
+    if report.accuracy and report.accuracy.drop is not None:
+        lines.append(f"accuracy drop {report.accuracy.drop:+.4f} on {report.accuracy.samples} labelled samples")
+    lines.append(f"{shown(path)}: whole, {verdict} on {report.samples} samples, provider {report.provider}")
+    return "\n".join(lines)
+
+
+def inspect_text(data: Mapping[str, Any]) -> str:
+    opsets = ", ".join(f"{domain} {version}" for domain, version in data["opsets"].items())
+    lines = [
+        f"{data['path']}: {data['size_bytes'] / 1e6:.2f} MB, {data['parameters']:,} parameters, {data['precision']}",
+        f"IR {data['ir_version']}, opset {opsets}, portability {data['portability']}",
+    ]
+    if data["producer"]:
+        lines[-1] += f", made by {data['producer']}"
+    if "artifact" in data:
+        artifact = data["artifact"]
+        lines.append(f"artifact {artifact['model_name']} v{artifact['version']}: {artifact['optimization']}")
+    for side in ("inputs", "outputs"):
+        rows = [(value["name"], value["dtype"], str(value["shape"])) for value in data[side]]
+        lines += ["", table((side, "type", "shape"), rows)]
+    rows = [(entry["operator"], entry["domain"], str(entry["count"])) for entry in data["operators"][:20]]
+    lines += ["", table(("operator", "domain", "count"), rows)]
+    if len(data["operators"]) > 20:
+        lines.append(f"… and {len(data['operators']) - 20} more kinds")
+    return "\n".join(lines)
+
+
+def doctor_text(data: Mapping[str, Any]) -> str:
+    lines = [f"artifactctl {data['artifactctl']}, Python {data['python']} on {data['system']}-{data['machine']}"]
+    lines.append(f"{data['cpu'] or 'unknown CPU'}, {data['cores']} cores")
+    git = data["git"]
+    where = "in a repository" if git["repository"] else "not in a repository"
+    lines.append(f"git {git['version'] or 'missing'}, {where}")
+    rows = [(entry["name"], entry["version"] or "missing", entry["needed_to"]) for entry in data["packages"]]
+    lines += ["", table(("package", "version", "needed to"), rows)]
+    rows = [
+        (
+            entry["name"],
+            "yes" if entry["available"] else "no",
+            entry["remark"] if entry["available"] else entry["install"],
+        )
+        for entry in data["providers"]
+    ]
+    lines += ["", table(("provider", "here", "how"), rows), ""]
+    lines += [
+        f"missing: {entry['what']}, needed to {entry['needed_to']}. Type: {entry['install']}"
+        for entry in data["missing"]
+    ]
+    return "\n".join(lines) if data["missing"] else "\n".join([*lines, "nothing is missing"])

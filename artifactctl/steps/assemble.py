@@ -1,0 +1,154 @@
+"""Choice -> ArtifactFolder: every file written and listed in a staging folder, then one rename."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from artifactctl import environment, folder, metadata
+from artifactctl.crew import Crew
+from artifactctl.records import SOURCE_RECIPE, ArtifactFolder, Choice, LatencyReport, ReferenceModel
+from artifactctl.steps.source import config_digest
+from artifactctl.steps.verify import bounds_of, statement_of
+
+
+def assemble(reference: ReferenceModel, choice: Choice, home: Path, scratch: Path, crew: Crew) -> ArtifactFolder:
+    staged = scratch / "artifact"
+    (staged / "evidence").mkdir(parents=True)
+    chosen, provider = choice.chosen, reference.session.provider
+    assert chosen.candidate.path is not None
+    verbatim = chosen.candidate.recipe == SOURCE_RECIPE
+    saved = crew.runner.call(
+        "save_normalized", source=str(chosen.candidate.path), target=str(staged / folder.MODEL), verbatim=verbatim
+    )
+    described = crew.runner.call("inspect", path=str(staged / folder.MODEL))
+    crew.runner.call("write_golden", folder=str(reference.samples), target=str(staged / folder.GOLDEN))
+    _write_json(staged / "evidence" / "equivalence.json", _equivalence_evidence(reference, choice))
+    _write_json(staged / "evidence" / f"latency.{provider}.json", _latency_evidence(reference, choice))
+    version = folder.next_free(home)
+    content = _metadata(reference, choice, version, saved | described, staged, home)
+    (staged / folder.METADATA).write_text(metadata.dump(content), encoding="utf-8", newline="\n")
+    (staged / folder.VALIDATE).write_text(metadata.render_validate(content), encoding="utf-8", newline="\n")
+    (staged / "README.md").write_text(metadata.render_card(content), encoding="utf-8", newline="\n")
+    folder.write_sums(staged)
+    path = folder.publish(staged, home, version)
+    return ArtifactFolder(reference.source.config.name, version, path, "built", content)
+
+
+def _metadata(
+    reference: ReferenceModel, choice: Choice, version: int, model: Mapping[str, Any], staged: Path, home: Path
+) -> dict[str, Any]:
+    config, chosen = reference.source.config, choice.chosen
+    equivalence, latency = chosen.equivalence, chosen.latency
+    assert equivalence is not None
+    made = environment.describe()
+    runtime = next(
+        (f"{name} {found}" for name, found in made["packages"].items() if name.startswith("onnxruntime")), ""
+    )
+    accuracy = equivalence.accuracy
+    return {
+        "model_name": config.name,
+        "version": version,
+        "opset": model["opset"],
+        "precision": model["precision"],
+        "optimization": "; ".join(chosen.candidate.changes) or "none: the source in reference form",
+        "runtime": runtime,
+        "latency_ms": latency.candidate.p50_ms if latency else None,
+        "accuracy_drop": accuracy.drop if accuracy else None,
+        "schema_version": metadata.SCHEMA_VERSION,
+        "source": {
+            "kind": config.source.kind,
+            "target": config.source.target if config.source.kind == "torch" else reference.source.files[0].path,
+            "config_sha256": config_digest(config),
+            "files": [asdict(entry) for entry in reference.source.files],
+        },
+        "reference": {
+            "framework": reference.framework,
+            "sha256": reference.sha256,
+            "opset": reference.opset,
+            "precision": reference.precision,
+            "exported": reference.exported.summary() if reference.exported else None,
+            "noise": dict(reference.noise),
+            "samples": {key: reference.plan[key] for key in ("seed", "batched", "inputs", "sets", "branches")},
+        },
+        "model": {
+            key: model[key]
+            for key in ("ir_version", "opsets", "inputs", "outputs", "parameters", "portability", "size_bytes")
+        },
+        "recipe": {
+            "name": chosen.candidate.recipe,
+            "reason": chosen.reason,
+            "passes": [asdict(result) for result in chosen.candidate.passes],
+            "candidates": [tried.as_json() for tried in choice.tried],
+        },
+        "session": asdict(reference.session),
+        "equivalence": {
+            "statement": statement_of(config.equivalence),
+            "bounds": bounds_of(config.equivalence),
+            "passed": equivalence.passed,
+            **equivalence.summary(),
+            "accuracy": asdict(accuracy) if accuracy else None,
+            "outputs": [asdict(output) for output in equivalence.outputs],
+        },
+        "latency": _latency_numbers(latency),
+        "environment": made,
+        "files": [asdict(folder.file_digest(staged / name, name)) for name in folder.listing(staged)],
+        "previous": _previous(home),
+    }
+
+
+def _latency_numbers(latency: LatencyReport | None) -> dict[str, Any] | None:
+    if latency is None:
+        return None
+    numbers = asdict(latency)
+    del numbers["raw"]
+    return numbers
+
+
+def _previous(home: Path) -> dict[str, Any] | None:
+    before = folder.latest(home)
+    if before is None:
+        return None
+    sums = before / folder.SUMS
+    return {"version": folder.versions(home)[-1], "sha256": folder.digest(sums) if sums.is_file() else None}
+
+
+def _equivalence_evidence(reference: ReferenceModel, choice: Choice) -> dict[str, Any]:
+    """Per candidate, provider, sample set and output: everything that was compared."""
+    provider = reference.session.provider
+    return {
+        "schema_version": 1,
+        "reference": {"framework": reference.framework, "sha256": reference.sha256},
+        "bounds": bounds_of(reference.source.config.equivalence),
+        "noise": dict(reference.noise),
+        "domain": {"outside": reference.plan["outside"], "branches": reference.plan["branches"]},
+        "sets": reference.plan["entries"],
+        "exported": asdict(reference.exported) if reference.exported else None,
+        "providers": {
+            provider: [
+                {"recipe": tried.candidate.recipe, "status": tried.status, "reason": tried.reason}
+                | {"report": asdict(tried.equivalence) if tried.equivalence else None}
+                for tried in choice.tried
+            ]
+        },
+    }
+
+
+def _latency_evidence(reference: ReferenceModel, choice: Choice) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "session": asdict(reference.session),
+        "environment": environment.describe(),
+        "candidates": [
+            {"recipe": tried.candidate.recipe, "latency": asdict(tried.latency) if tried.latency else None}
+            for tried in choice.tried
+        ],
+    }
+
+
+def _write_json(path: Path, data: Mapping[str, Any]) -> None:
+    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8", newline="\n")

@@ -1,0 +1,65 @@
+"""Tried candidates -> Choice. Pure: numbers in, a choice and its reasons out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from artifactctl.pairs import MIN_PAIRS
+from artifactctl.records import Choice, Tried
+
+SLOWER_MARGIN = 0.03  # memory placement alone moves a model against itself by so much
+
+
+def rejection(tried: Tried) -> str | None:
+    """Why a candidate may not be chosen, or None."""
+    candidate, equivalence, latency = tried.candidate, tried.equivalence, tried.latency
+    if candidate.failure:
+        return candidate.failure
+    if equivalence is None or not equivalence.passed:
+        return f"not equivalent: {equivalence.reason if equivalence else 'not compared'}"
+    if equivalence.vacuous:
+        return "not proved: every output is constant over all samples; add data.samples that tell models apart"
+    if latency is None or latency.ratio is None or latency.ratio_low is None:
+        pairs = latency.pairs if latency else 0
+        return f"not proved fast enough: {pairs} of {MIN_PAIRS} pairs fitted into latency.budget_s"
+    if latency.ratio_low > 1 + SLOWER_MARGIN:
+        return f"slower than the source: {latency.ratio:.2f} × its time (at least {latency.ratio_low:.2f})"
+    return None
+
+
+def choose(tried: list[Tried], source: Tried) -> Choice:
+    """The simplest candidate that holds, unless another is proved faster; the source itself when none holds.
+
+    `tried` is in the order of simplicity. A difference inside the noise does not decide.
+    """
+    judged = [
+        replace(item, status="rejected", reason=reason) if (reason := rejection(item)) else item for item in tried
+    ]
+    best: Tried | None = None
+    for item in judged:
+        if item.status != "rejected" and (best is None or _faster(item, best)):
+            best = item
+    if best is None:
+        reason = "no recipe holds, so the source itself in reference form is the honest choice"
+        chosen = replace(source, status="chosen", reason=reason)
+        return Choice(chosen, (*judged, chosen))
+    shown = [item if item.status == "rejected" else _verdict(item, best) for item in judged]
+    chosen = next(item for item in shown if item.status == "chosen")
+    return Choice(chosen, (*shown, replace(source, status="eligible", reason="kept only when no recipe holds")))
+
+
+def _faster(item: Tried, than: Tried) -> bool:
+    assert item.latency is not None
+    assert than.latency is not None
+    assert item.latency.ratio_high is not None
+    assert than.latency.ratio_low is not None
+    return item.latency.ratio_high < than.latency.ratio_low
+
+
+def _verdict(item: Tried, best: Tried) -> Tried:
+    assert item.latency is not None
+    speed = f"{item.latency.ratio:.2f} × the source's time ({item.latency.ratio_low:.2f}–{item.latency.ratio_high:.2f})"
+    if item is best:
+        return replace(item, status="chosen", reason=f"equivalent, {speed}")
+    reason = f"equivalent, {speed}; not proved faster than {best.candidate.recipe}"
+    return replace(item, status="eligible", reason=reason)

@@ -1,0 +1,90 @@
+"""ReferenceModel, Tried -> Tried with a LatencyReport: pairs until the answer is clear or the budget ends."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from artifactctl import pairs
+from artifactctl.crew import Crew
+from artifactctl.process import OperationFailed, WorkerDied
+from artifactctl.records import Candidate, LatencyReport, ReferenceModel, Timing, Tried
+
+ROUND_PAIRS = 20
+MIN_ROUNDS, MAX_ROUNDS = 4, 12
+CLEAR_WIDTH = 0.02  # an interval this narrow is clear
+
+
+def measure(reference: ReferenceModel, tried: Tried, budget_s: float, crew: Crew) -> Tried:
+    """Against the source, in pairs. Sessions are created anew each round: memory placement matters."""
+    candidate, sample = tried.candidate, _sample(reference)
+    deadline = time.monotonic() + budget_s
+    rounds: list[dict[str, Any]] = []
+    while len(rounds) < MAX_ROUNDS and (not rounds or time.monotonic() < deadline):
+        try:
+            rounds.append(
+                crew.runner.call(
+                    "measure_round",
+                    candidate=str(candidate.path),
+                    baseline=str(reference.path),
+                    sample=str(sample),
+                    settings=asdict(reference.session),
+                    seed=reference.seed + len(rounds),
+                    pairs=ROUND_PAIRS,
+                    limit_s=max(0.1, deadline - time.monotonic()),
+                    timeout_s=budget_s * 2 + 600,
+                )
+            )
+        except WorkerDied as error:
+            crew.dismiss("runner")
+            return replace(
+                tried, candidate=replace(candidate, failure=f"ONNX Runtime {error.why} while it was measured")
+            )
+        except OperationFailed as error:
+            return replace(tried, candidate=replace(candidate, failure=f"it could not be measured: {error}"))
+        if len(rounds) >= MIN_ROUNDS and pairs.ratio_of(_pairs(rounds)).width <= CLEAR_WIDTH:
+            break
+    return replace(tried, latency=report_of(rounds, reference, candidate))
+
+
+def _sample(reference: ReferenceModel) -> Path:
+    """The first sample that was made up (the same on every machine, of the base size), else the first of the data."""
+    entries = reference.plan["entries"]
+    seeded = [number for number, entry in entries.items() if entry["origin"] == "seeded"]
+    return reference.samples / f"{(seeded or list(entries))[0]}.npz"
+
+
+def _pairs(rounds: list[dict[str, Any]]) -> list[list[pairs.Pair]]:
+    return [[(pair[0], pair[1]) for pair in entry["pairs_ns"]] for entry in rounds]
+
+
+def report_of(rounds: list[dict[str, Any]], reference: ReferenceModel, candidate: Candidate) -> LatencyReport:
+    measured = _pairs(rounds)
+    count = sum(len(entry) for entry in measured)
+    ratio = pairs.ratio_of(measured) if count >= pairs.MIN_PAIRS else None
+    both = [pair for entry in measured for pair in entry]
+
+    def timing(side: int, size_bytes: int) -> Timing:
+        times = [pair[side] for pair in both]
+        return Timing(pairs.median_ms(times), pairs.median_ms([entry["load_ns"][side] for entry in rounds]), size_bytes)
+
+    return LatencyReport(
+        provider=reference.session.provider,
+        ratio=ratio.value if ratio else None,
+        ratio_low=ratio.low if ratio else None,
+        ratio_high=ratio.high if ratio else None,
+        pairs=count,
+        rounds=len(rounds),
+        candidate=timing(0, candidate.size_bytes or 0),
+        baseline=timing(1, size_of(reference.path)),
+        raw=tuple(rounds),
+    )
+
+
+def size_of(model: Path) -> int:
+    """The model and its external data: all that lies beside it in the scratch folder."""
+    return sum(
+        file.stat().st_size for file in model.parent.rglob("*") if file.is_file() and file.name != "watched.onnx"
+    )

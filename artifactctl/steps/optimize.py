@@ -1,0 +1,91 @@
+"""ReferenceModel -> Candidates: every recipe through Olive, in one child process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from artifactctl import recipes
+from artifactctl.crew import Crew
+from artifactctl.errors import ArtifactctlError, ConfigError, NotAvailable
+from artifactctl.process import OperationFailed, WorkerDied
+from artifactctl.records import Candidate, PassResult, ReferenceModel
+
+PASS_TIMEOUT_S = 1800.0
+
+
+def check_olive_file(path: Path, shown: str) -> None:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{shown} is not a readable JSON file: {error}", hint="It is an Olive run configuration."
+        ) from None
+    if not isinstance(data, dict) or not isinstance(data.get("passes"), dict):
+        hint = 'Add them: {"passes": {"q": {"type": "OnnxDynamicQuantization"}}}.'
+        raise ConfigError(f"{shown} is not an Olive run configuration: it has no passes", hint=hint)
+
+
+def optimize(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) -> Candidate:
+    """One recipe. A failure is a value: the candidate without a model, and the reason."""
+    if name.startswith(recipes.OLIVE_PREFIX):
+        return _run_file(reference, name, scratch, crew)
+    recipe = recipes.RECIPES[name]
+    info = crew.runner.call("inspect", path=str(reference.path))
+    refusal = recipe.refusal(info["precision"], {entry["operator"] for entry in info["operators"]})
+    if refusal:
+        return Candidate(name, None, reference.precision, failure=refusal)
+    current, results, precision = reference.path, [], reference.precision
+    for position, step in enumerate(recipe.passes):
+        target = scratch / "recipes" / name / str(position)
+        found = _attempt(
+            crew, "olive_pass", name=step.type, config=dict(step.config), source=str(current), folder=str(target)
+        )
+        if isinstance(found, str):
+            results.append(PassResult(step.label, "failed", found))
+            if step.required:
+                return Candidate(name, None, precision, passes=tuple(results), failure=f"{step.label} failed: {found}")
+            continue
+        results.append(PassResult(step.label, "changed" if found["changed"] else "unchanged"))
+        if found["changed"]:
+            current, precision = Path(found["path"]), found["precision"]
+    return _finish(name, current, precision, results, scratch, crew)
+
+
+def _run_file(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) -> Candidate:
+    config = reference.source.root / name.removeprefix(recipes.OLIVE_PREFIX)
+    target = scratch / "recipes" / f"olive-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+    found = _attempt(crew, "olive_run", config=str(config), source=str(reference.path), folder=str(target))
+    if isinstance(found, str):
+        return Candidate(name, None, reference.precision, failure=found)
+    result = PassResult("Olive run configuration", "changed" if found["changed"] else "unchanged")
+    return _finish(name, Path(found["path"]), found["precision"], [result], scratch, crew)
+
+
+def _finish(name: str, path: Path, precision: str, results: list[PassResult], scratch: Path, crew: Crew) -> Candidate:
+    if not any(result.status == "changed" for result in results):
+        failed = [f"{result.name}: {result.detail}" for result in results if result.status == "failed"]
+        reason = "; ".join(failed) if len(failed) == len(results) else "changed nothing: the graph is the source's own"
+        return Candidate(name, None, precision, passes=tuple(results), failure=reason)
+    target = scratch / "candidates" / str(len(list((scratch / "candidates").glob("*")))) / "model.onnx"
+    target.parent.mkdir(parents=True)
+    saved = crew.runner.call("save_normalized", source=str(path), target=str(target))
+    return Candidate(name, target, precision, saved["size_bytes"], tuple(results))
+
+
+def _attempt(crew: Crew, operation: str, **arguments: Any) -> dict[str, Any] | str:
+    """The answer, or in words why there is none; a crash costs the child, not the build."""
+    try:
+        found: dict[str, Any] = crew.olive_ready().call(operation, timeout_s=PASS_TIMEOUT_S, **arguments)
+    except WorkerDied as error:
+        crew.dismiss("olive")
+        return f"Olive's process {error.why}"
+    except OperationFailed as error:
+        return str(error).strip().splitlines()[0][:300] if str(error).strip() else error.kind
+    except NotAvailable:
+        raise
+    except ArtifactctlError as error:
+        return str(error)
+    return found

@@ -1,0 +1,88 @@
+"""ReferenceModel, Candidate -> EquivalenceReport; and the same proof again from a folder."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from artifactctl import folder
+from artifactctl.crew import Crew
+from artifactctl.errors import NotAvailable, SourceError
+from artifactctl.process import OperationFailed, WorkerDied
+from artifactctl.providers import PROVIDERS
+from artifactctl.records import Candidate, Equivalence, EquivalenceReport, ReferenceModel
+
+PROVE_TIMEOUT_S = 1800.0
+FRESH_SAMPLES = 5
+
+
+def bounds_of(equivalence: Equivalence) -> dict[str, Any]:
+    return {
+        "default": asdict(equivalence.default),
+        "outputs": {name: asdict(bound) for name, bound in equivalence.outputs.items()},
+    }
+
+
+def statement_of(equivalence: Equivalence) -> str:
+    """The bound that is proved, in words that may stand in a tag."""
+    named = [f"{name}: {bound.describe()}" for name, bound in equivalence.outputs.items()]
+    return "; ".join([equivalence.default.describe(), *named])
+
+
+def prove(reference: ReferenceModel, candidate: Candidate, crew: Crew) -> EquivalenceReport:
+    """The candidate, run as users will run it, against the source's own answers."""
+    provider = reference.session.provider
+    try:
+        found = crew.runner.call(
+            "prove", path=str(candidate.path), folder=str(reference.samples), settings=asdict(reference.session),
+            bounds=bounds_of(reference.source.config.equivalence), batched=reference.plan["batched"],
+            timeout_s=PROVE_TIMEOUT_S,
+        )  # fmt: skip
+    except WorkerDied as error:
+        crew.dismiss("runner")
+        return EquivalenceReport(provider, 0, (), failure=f"ONNX Runtime {error.why} on it")
+    except OperationFailed as error:
+        return EquivalenceReport(provider, 0, (), failure=str(error))
+    return EquivalenceReport.from_dict(found)
+
+
+def verify_artifact(
+    path: Path,
+    metadata: dict[str, Any],
+    crew: Crew,
+    *,
+    provider: str | None,
+    reference: Path | None,
+    samples: int | None,
+) -> EquivalenceReport:
+    """Prove an artifact again from its own files; no code from it is run."""
+    settings = dict(metadata["session"])
+    if provider and provider != settings["provider"]:
+        row = PROVIDERS[provider]
+        settings |= {"provider": provider, "execution_provider": row.execution_provider, "options": {}}
+    path = path.resolve()  # the child works in a folder of its own
+    common: dict[str, Any] = {
+        "path": str(path / folder.MODEL),
+        "settings": settings,
+        "bounds": metadata["equivalence"]["bounds"],
+    }
+    plan = metadata["reference"]["samples"]
+    kept = samples if reference is None else None
+    try:
+        found = crew.runner.call(
+            "verify_golden", golden=str(path / folder.GOLDEN), batched=plan["batched"], count=kept, **common
+        )
+        if reference is None:
+            return EquivalenceReport.from_dict(found)
+        fresh = crew.runner.call(
+            "verify_fresh", reference=str(reference.resolve()), plan=plan, count=samples or FRESH_SAMPLES, **common
+        )
+    except WorkerDied as error:
+        raise SourceError(f"ONNX Runtime {error.why} ({error.operation})\n{error.log}") from None
+    except NotAvailable as error:
+        name = settings["provider"]
+        raise NotAvailable(str(error), hint=PROVIDERS[name].install) from None
+    renamed = [output | {"name": f"{output['name']} (fresh)"} for output in fresh["outputs"]]
+    both = found | {"samples": found["samples"] + fresh["samples"], "outputs": found["outputs"] + renamed}
+    return EquivalenceReport.from_dict(both)

@@ -1,0 +1,532 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["numpy", "onnxruntime"]
+# ///
+"""Check this artifact: its files are whole, and its model still answers as its source did.
+
+python validate.py                      compare with the source's own answers in golden.npz
+python validate.py --reference FILE     also compare with that model on fresh inputs
+python validate.py --provider cuda      on another execution provider
+python validate.py --json               one JSON document instead of a table
+
+Needs numpy and onnxruntime. Exit codes: 0 equivalent, 4 a model cannot be run, 6 different, 9 provider or
+package missing, 10 damaged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+try:
+    import numpy as np
+except ImportError:
+    sys.exit("NotAvailable: numpy is not installed. Next: pip install numpy onnxruntime")
+
+# <data>
+DATA: dict[str, Any] = {}
+# </data>
+
+Array = np.ndarray[Any, Any]
+SMALL_PEAK, SMALL_REL_L2 = (
+    1e-2,
+    1e-2,
+)  # an output under the first must also keep its relative error under the second
+WORDS = ("artifact", "model", "42", "", "naïve", "A longer string, with punctuation.")
+FLOAT_KINDS: dict[str, Callable[[Any, tuple[int, ...]], Any]] = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "uniform": lambda rng, shape: rng.random(shape),
+    "wide": lambda rng, shape: rng.standard_normal(shape) * 10,
+    "tiny": lambda rng, shape: rng.standard_normal(shape) * 0.01,
+    "positive": lambda rng, shape: rng.random(shape) + 1,
+    "negative": lambda rng, shape: -1 - rng.random(shape),
+    "pixels": lambda rng, shape: rng.integers(0, 256, shape),
+    "zeros": lambda rng, shape: np.zeros(shape),
+    "ones": lambda rng, shape: np.ones(shape),
+}
+
+
+class Failure(Exception):
+    def __init__(self, code: int, name: str, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.code, self.name, self.hint = code, name, hint
+
+
+def make_inputs(plan: dict[str, Any], seed: list[int], index: int) -> dict[str, Array]:
+    """The inputs of one set of the plan; the same numbers on every machine."""
+    chosen = plan["sets"][index]
+    rng = np.random.default_rng([*seed, index])
+    feeds = {}
+    for spec in plan["inputs"]:
+        shape = tuple(chosen["dims"].get(size, size) for size in spec["shape"])
+        feeds[spec["name"]] = fill(spec, shape, chosen["kind"], rng)
+    return feeds
+
+
+def fill(spec: dict[str, Any], shape: tuple[int, ...], kind: str, rng: np.random.Generator) -> Array:
+    dtype, how = spec["dtype"], spec["fill"]
+    if how == "values":
+        return np.full(shape, rng.choice(np.array(spec["values"]))).astype(dtype)
+    if how == "range":
+        low, high = spec["range"]
+        if dtype.startswith(("float", "double")):
+            return np.asarray(low + (high - low) * rng.random(shape)).astype(dtype)
+        return np.asarray(rng.integers(low, high, shape, endpoint=True)).astype(dtype)
+    if how == "mask":
+        length = shape[-1] if shape else 1
+        kept = rng.integers(1, length, (*shape[:-1], 1), endpoint=True) if length else 0
+        return np.asarray(np.broadcast_to(np.arange(length) < kept, shape)).astype(dtype)
+    if how == "bool":
+        return np.asarray(rng.random(shape) < 0.5)
+    if how == "string":
+        return np.asarray(rng.choice(np.array(WORDS, dtype=object), shape), dtype=object)
+    values = FLOAT_KINDS[kind](rng, shape)
+    if how == "complex":
+        values = values + 1j * FLOAT_KINDS[kind](rng, shape)
+    return np.asarray(values).astype(dtype)
+
+
+def flatten(name: str, value: Any) -> dict[str, Array]:
+    """Any ONNX value as named arrays: tensors, sequences, maps, lists of maps (ZipMap), optionals."""
+    if value is None:
+        return {f"{name}.none": np.array(True)}
+    if isinstance(value, dict):
+        keys = sorted(value)
+        return {f"{name}.keys": np.array(keys), f"{name}.values": np.array([value[key] for key in keys])}
+    if isinstance(value, list | tuple):
+        if value and all(isinstance(item, dict) and item.keys() == value[0].keys() for item in value):
+            keys = sorted(value[0])
+            table = np.array([[item[key] for key in keys] for item in value])
+            return {f"{name}.keys": np.array(keys), f"{name}.values": table}
+        leaves = {f"{name}.length": np.array(len(value))}
+        for position, item in enumerate(value):
+            leaves |= flatten(f"{name}[{position}]", item)
+        return leaves
+    array = np.asarray(value)
+    return {name: array.astype(str) if array.dtype == object else array}
+
+
+def run(session: Any, feeds: dict[str, Array]) -> dict[str, Array]:
+    """All outputs, flattened; bfloat16, which arrives as raw 16-bit words, as float32."""
+    leaves: dict[str, Array] = {}
+    for output, value in zip(session.get_outputs(), session.run(None, feeds), strict=True):
+        if output.type == "tensor(bfloat16)" and value.dtype == np.uint16:
+            leaves[output.name] = (value.astype(np.uint32) << 16).view(np.float32)
+        else:
+            leaves |= flatten(output.name, value)
+    return leaves
+
+
+class Tally:
+    """Everything known so far about one output, over all samples."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.dtype, self.reason = name, "", ""
+        self.exact = False
+        self.count = self.unequal = self.top1_same = self.top1_total = 0
+        self.max_abs = self.max_error = self.max_error_absolute = self.sum_abs = self.peak = 0.0
+        self.sq_diff = self.sq_ref = self.sq_cand = self.dot = 0.0
+        self.varies = False
+        self.seen: dict[tuple[int, ...], bytes] = {}
+
+    def add(self, reference: Array | None, candidate: Array | None) -> None:
+        """Nothing broadcasts and nothing is skipped: what cannot be compared is a difference."""
+        if reference is None or candidate is None:
+            self.reason = self.reason or f"output is {'not in the source' if reference is None else 'missing'}"
+            return
+        self.dtype = "string" if reference.dtype.kind in "US" else str(reference.dtype)
+        if not self.varies:  # not varying over all samples means that the samples cannot tell models apart
+            row = np.ascontiguousarray(reference[:1] if reference.ndim else reference)
+            mark = hashlib.sha256(row.tobytes()).digest()
+            self.varies = self.seen.setdefault(row.shape, mark) != mark
+        if reference.shape != candidate.shape:
+            self.reason = self.reason or f"shape {list(candidate.shape)} instead of {list(reference.shape)}"
+        elif reference.dtype.kind in "US" or candidate.dtype.kind in "US":
+            self._add_exact(reference, candidate)
+        elif reference.dtype != candidate.dtype:
+            self.reason = self.reason or f"dtype {candidate.dtype} instead of {reference.dtype}"
+        elif reference.dtype.kind in "biu":
+            self._add_exact(reference, candidate)
+        else:
+            self._add_floats(reference, candidate)
+
+    def _add_exact(self, reference: Array, candidate: Array) -> None:
+        self.exact = True
+        self.count += reference.size
+        if reference.dtype.kind != candidate.dtype.kind and "b" not in reference.dtype.kind + candidate.dtype.kind:
+            self.reason = self.reason or f"dtype {candidate.dtype} instead of {reference.dtype}"
+            return
+        self.unequal += int(np.count_nonzero(reference != candidate))
+        if reference.size and reference.dtype.kind in "biu":
+            gap = np.abs(reference.astype(np.float64) - candidate.astype(np.float64))
+            self.max_abs = self.max_error = self.max_error_absolute = max(self.max_abs, float(gap.max()))
+            self.sum_abs += float(gap.sum())
+
+    def _add_floats(self, reference: Array, candidate: Array) -> None:
+        wide = np.complex128 if reference.dtype.kind == "c" else np.float64
+        r, c = reference.astype(wide), candidate.astype(wide)
+        self.count += r.size
+        finite = np.isfinite(r)
+        odd_r, odd_c = r[~finite], c[~finite]
+        nan_same = np.array_equal(np.isnan(r), np.isnan(c))
+        if (
+            not nan_same
+            or not np.array_equal(finite, np.isfinite(c))
+            or not np.array_equal(odd_r[~np.isnan(odd_r)], odd_c[~np.isnan(odd_c)])
+        ):
+            self.reason = self.reason or "NaN or infinity in other places than the source's"
+            return
+        if r.ndim >= 2 and r.shape[-1] >= 2 and r.size and r.dtype.kind == "f":
+            same = np.argmax(r, axis=-1) == np.argmax(c, axis=-1)
+            self.top1_same, self.top1_total = self.top1_same + int(same.sum()), self.top1_total + same.size
+        r, c = r[finite], c[finite]
+        if not r.size:
+            return
+        gap, size = np.abs(r - c), np.abs(r)
+        self.max_abs = max(self.max_abs, float(gap.max()))
+        self.max_error_absolute = self.max_abs
+        self.max_error = max(self.max_error, float((gap / np.maximum(1.0, size)).max()))
+        self.peak = max(self.peak, float(size.max()))
+        self.sum_abs += float(gap.sum())
+        self.sq_diff += float(np.vdot(gap, gap))
+        self.sq_ref += float(np.vdot(r, r).real)
+        self.sq_cand += float(np.vdot(c, c).real)
+        self.dot += float(np.vdot(r, c).real)
+
+    @property
+    def rel_l2(self) -> float | None:
+        if self.sq_ref == 0:
+            return 0.0 if self.sq_diff == 0 else None
+        return float(np.sqrt(self.sq_diff / self.sq_ref))
+
+    @property
+    def cosine(self) -> float:
+        if self.sq_ref == 0 or self.sq_cand == 0:
+            return 1.0 if self.sq_ref == self.sq_cand else 0.0
+        return float(min(1.0, self.dot / np.sqrt(self.sq_ref) / np.sqrt(self.sq_cand)))
+
+    @property
+    def top1(self) -> float | None:
+        return self.top1_same / self.top1_total if self.top1_total else None
+
+    def result(self, bound: dict[str, Any]) -> dict[str, Any]:
+        reason = self.reason or (self._exact_reason(bound) if self.exact else self._float_reason(bound))
+        broken, floats = bool(self.reason), not self.exact
+        error = self.max_error_absolute if bound.get("absolute") else self.max_error
+        return {
+            "name": self.name,
+            "dtype": self.dtype or None,
+            "max_abs": None if broken or self.dtype == "string" else self.max_abs,
+            "max_error": None if broken or self.dtype == "string" else error,
+            "mean_abs": None if broken or self.dtype == "string" or not self.count else self.sum_abs / self.count,
+            "rel_l2": None if broken or not floats else self.rel_l2,
+            "cosine": None if broken or not floats else self.cosine,
+            "top1": None if broken else self.top1,
+            "bound": bound.get("max_abs"),
+            "vacuous": not self.varies,
+            "passed": not reason,
+            "reason": reason or None,
+        }
+
+    def _exact_reason(self, bound: dict[str, Any]) -> str:
+        if bound.get("max_abs") is None:
+            share = 1 - self.unequal / self.count if self.count else 1.0
+            if (least := bound.get("min_top1")) is not None:
+                return f"{share:.4f} of the values agree, under min_top1 {least}" if share < least else ""
+            if bound.get("max_accuracy_drop") is not None:
+                return ""
+        return f"{self.unequal} of {self.count} values differ" if self.unequal else ""
+
+    def _float_reason(self, bound: dict[str, Any]) -> str:
+        limit, cosine, top1 = (bound.get(key) for key in ("max_abs", "min_cosine", "min_top1"))
+        if limit is not None:
+            error = self.max_error_absolute if bound.get("absolute") else self.max_error
+            if not error <= limit:
+                return f"error {error:.3g} is over the bound {limit:g}"
+            if self.peak < SMALL_PEAK and (self.rel_l2 is None or self.rel_l2 > SMALL_REL_L2):
+                shown = "infinite" if self.rel_l2 is None else f"{self.rel_l2:.3g}"
+                return f"values under {SMALL_PEAK:g} with relative error {shown}, over {SMALL_REL_L2:g}"
+        if cosine is not None and self.cosine < cosine:
+            return f"cosine {self.cosine:.6f} is under min_cosine {cosine}"
+        if top1 is not None:
+            if self.top1 is None:
+                return "min_top1 needs scores along a last axis of 2 or more"
+            if self.top1 < top1:
+                return f"top-1 agreement {self.top1:.4f} is under min_top1 {top1}"
+        return ""
+
+
+class Comparison:
+    """One Tally an output; an output that only one side has is there too, and fails."""
+
+    def __init__(self) -> None:
+        self.tallies: dict[str, Tally] = {}
+        self.samples = 0
+
+    def add(self, reference: dict[str, Array], candidate: dict[str, Array], samples: int = 1) -> None:
+        self.samples += samples
+        for name in [*reference, *(name for name in candidate if name not in reference)]:
+            self.tallies.setdefault(name, Tally(name)).add(reference.get(name), candidate.get(name))
+
+    def outputs(self, bounds: dict[str, Any]) -> list[dict[str, Any]]:
+        def bound_of(leaf: str) -> Any:
+            named = [name for name in bounds["outputs"] if leaf == name or leaf.startswith((f"{name}.", f"{name}["))]
+            return bounds["outputs"][max(named, key=len)] if named else bounds["default"]
+
+        return [tally.result(bound_of(name)) for name, tally in self.tallies.items()]
+
+
+def predictions(leaves: dict[str, Array]) -> Array | None:
+    """Class numbers: an integer vector as it is, else the largest score of the first output with scores."""
+    for array in leaves.values():
+        if array.dtype.kind in "iu" and array.ndim == 1:
+            return array
+        if array.dtype.kind == "f" and array.ndim == 2 and array.shape[1] >= 2:
+            return np.asarray(array.argmax(axis=1))
+    return None
+
+
+class Accuracy:
+    """Right answers of source and candidate over the labelled samples."""
+
+    def __init__(self) -> None:
+        self.total = self.source_right = self.candidate_right = 0
+        self.usable = True
+
+    def add(self, labels: Array, reference: dict[str, Array], candidate: dict[str, Array]) -> None:
+        source, other = predictions(reference), predictions(candidate)
+        if source is None or other is None or source.shape != labels.shape or other.shape != labels.shape:
+            self.usable = False
+            return
+        self.total += labels.size
+        self.source_right += int((source == labels).sum())
+        self.candidate_right += int((other == labels).sum())
+
+    def result(self, limit: float | None) -> dict[str, Any] | None:
+        if not self.usable or not self.total:
+            if limit is None:
+                return None
+            return {"passed": False, "reason": "max_accuracy_drop needs labels and an output with classes"}
+        drop = (self.source_right - self.candidate_right) / self.total
+        late = limit is not None and drop > limit
+        return {
+            "source": self.source_right / self.total,
+            "candidate": self.candidate_right / self.total,
+            "drop": drop,
+            "samples": self.total,
+            "passed": not late,
+            "reason": f"accuracy fell by {drop:.4f}, more than {limit}" if late else None,
+        }
+
+
+def open_session(path: Path | str, settings: dict[str, Any]) -> Any:
+    """A session with exactly the recorded settings, which never falls back to another provider in silence."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.intra_op.allow_spinning", "1" if settings["allow_spinning"] else "0")
+    options.intra_op_num_threads = settings["intra_op_threads"]
+    options.inter_op_num_threads = settings["inter_op_threads"]
+    levels = ort.GraphOptimizationLevel
+    options.graph_optimization_level = {
+        "all": levels.ORT_ENABLE_ALL,
+        "extended": levels.ORT_ENABLE_EXTENDED,
+        "basic": levels.ORT_ENABLE_BASIC,
+        "disabled": levels.ORT_DISABLE_ALL,
+    }[settings["graph_level"]]
+    name = settings["execution_provider"]
+    if name not in ort.get_available_providers():
+        here = ", ".join(ort.get_available_providers())
+        hint = "Install the ONNX Runtime package that carries it, or leave --provider out."
+        raise Failure(9, "NotAvailable", f"{name} is not available here (this machine has {here})", hint)
+    if name != "CPUExecutionProvider":
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    return ort.InferenceSession(
+        str(path), options, providers=[(name, settings.get("options") or {})], enable_fallback=0
+    )
+
+
+def runtime_errors() -> tuple[type[Exception], ...]:
+    """What onnxruntime raises: classes of its own without a common base, and three of Python's."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    own = [kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    return (*own, RuntimeError, TypeError, ValueError)
+
+
+def read_golden(path: Path) -> list[dict[str, Any]]:
+    """Samples in order: {"inputs": {...}, "outputs": {...}, "labels": array or None}."""
+    samples: dict[str, dict[str, Any]] = {}
+    with np.load(path, allow_pickle=False) as stored:
+        for key in stored.files:
+            number, part, name = key.split("/", 2)
+            sample = samples.setdefault(number, {"inputs": {}, "outputs": {}, "labels": None})
+            array = stored[key]
+            if part == "labels":
+                sample["labels"] = array
+            else:
+                sample[part][unquote(name)] = array
+    for sample in samples.values():
+        for name, array in sample["inputs"].items():
+            if array.dtype.kind == "U":
+                sample["inputs"][name] = array.astype(object)
+    return [samples[number] for number in sorted(samples)]
+
+
+def rows(feeds: dict[str, Array], batched: bool) -> int:
+    sizes = {array.shape[0] for array in feeds.values() if array.ndim}
+    return sizes.pop() if batched and len(sizes) == 1 else 1
+
+
+def check_integrity(folder: Path) -> None:
+    """Every file but SHA256SUMS is listed in it and has that digest; nothing else is there."""
+    problems = []
+    listed: dict[str, str] = {}
+    try:
+        for line in (folder / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
+            digest, _, name = line.partition("  ")
+            listed[name] = digest
+    except (OSError, UnicodeDecodeError) as error:
+        problems.append(f"SHA256SUMS cannot be read ({error})")
+    present = set()
+    for base, folders, files in os.walk(folder):
+        names = [*files, *(name for name in folders if Path(base, name).is_symlink())]
+        present |= {Path(base, name).relative_to(folder).as_posix() for name in names}
+    problems += [f"{name} is not listed" for name in sorted(present - listed.keys() - {"SHA256SUMS"})]
+    for name, digest in sorted(listed.items()):
+        path = folder / name
+        if name not in present or path.is_symlink():
+            problems.append(f"{name} is missing")
+        elif hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            problems.append(f"{name} has been changed")
+    if problems:
+        hint = "Fetch the artifact again; never repair it by hand."
+        raise Failure(10, "ArtifactDamaged", "; ".join(problems), hint)
+
+
+def validate(folder: Path, reference: str | None, provider: str | None) -> dict[str, Any]:
+    check_integrity(folder)
+    settings = dict(DATA["session"])
+    if provider and provider != settings["provider"]:
+        known = DATA["providers"]
+        if provider not in known:
+            hint = f"Choose one of: {', '.join(known)}."
+            raise Failure(9, "NotAvailable", f"provider {provider!r} is not known", hint)
+        settings |= {"provider": provider, "execution_provider": known[provider], "options": {}}
+    try:
+        session = load(
+            folder / "model_opt.onnx", settings, "Check that this onnxruntime is not older than the recorded one."
+        )
+        outputs, accuracy, samples = compare_golden(session, folder)
+        if reference:
+            fresh, more = compare_fresh(session, reference, settings)
+            outputs, samples = outputs + fresh, samples + more
+    except ImportError as error:
+        raise Failure(9, "NotAvailable", f"{error.name} is not installed", "pip install numpy onnxruntime") from None
+    passed = bool(outputs) and all(output["passed"] for output in outputs)
+    if accuracy is not None:
+        passed = passed and accuracy["passed"]
+    return {
+        "verdict": "equivalent" if passed else "different",
+        "integrity": "ok",
+        "samples": samples,
+        "provider": settings["provider"],
+        "outputs": outputs,
+        "accuracy": accuracy,
+    }
+
+
+def compare_golden(session: Any, folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None, int]:
+    comparison, accuracy = Comparison(), Accuracy()
+    for sample in read_golden(folder / "golden.npz"):
+        found = attempt(session, sample["inputs"], "model_opt.onnx")
+        comparison.add(sample["outputs"], found, rows(sample["inputs"], DATA["plan"]["batched"]))
+        if sample["labels"] is not None:
+            accuracy.add(sample["labels"], sample["outputs"], found)
+    limit = DATA["bounds"]["default"].get("max_accuracy_drop")
+    return comparison.outputs(DATA["bounds"]), accuracy.result(limit), comparison.samples
+
+
+def compare_fresh(session: Any, reference: str, settings: dict[str, Any]) -> tuple[list[dict[str, Any]], int]:
+    as_written = settings | {
+        "provider": "cpu",
+        "execution_provider": "CPUExecutionProvider",
+        "options": {},
+        "graph_level": "disabled",
+    }
+    source = load(reference, as_written, "Give the ONNX file this artifact was built from.")
+    comparison = Comparison()
+    for index in range(len(DATA["plan"]["sets"])):
+        feeds = make_inputs(DATA["plan"], [DATA["plan"]["seed"], 1], index)
+        expected = attempt(source, feeds, reference)
+        comparison.add(expected, attempt(session, feeds, "model_opt.onnx"), rows(feeds, DATA["plan"]["batched"]))
+    outputs = comparison.outputs(DATA["bounds"])
+    return [output | {"name": f"{output['name']} (fresh)"} for output in outputs], comparison.samples
+
+
+def load(path: Path | str, settings: dict[str, Any], hint: str) -> Any:
+    try:
+        return open_session(path, settings)
+    except runtime_errors() as error:
+        raise Failure(4, "SourceError", f"{Path(path).name} cannot be loaded: {error}", hint) from None
+
+
+def attempt(session: Any, feeds: dict[str, Array], name: str) -> dict[str, Array]:
+    try:
+        return run(session, feeds)
+    except runtime_errors() as error:
+        hint = "Check that this onnxruntime is at least as new as the one in metadata.yaml."
+        raise Failure(4, "SourceError", f"{name} cannot be run: {error}", hint) from None
+
+
+def show(data: dict[str, Any]) -> None:
+    title = f"{DATA['model_name']} artifact_v{DATA['version']}"
+    print(f"{title}: {data['verdict']} on {data['samples']} samples, provider {data['provider']}")
+    print(f"{'output':<32} {'max |Δ|':>10} {'error':>10} {'bound':>10} {'rel L2':>10}  verdict")
+    for output in data["outputs"]:
+        numbers = [output[key] for key in ("max_abs", "max_error", "bound", "rel_l2")]
+        cells = " ".join(f"{'–' if number is None else format(number, '.2e'):>10}" for number in numbers)
+        print(f"{output['name'][:32]:<32} {cells}  {output['reason'] or 'ok'}")
+    if data["accuracy"] and "drop" in data["accuracy"]:
+        accuracy = data["accuracy"]
+        shown = f"source {accuracy['source']:.4f}, this model {accuracy['candidate']:.4f}"
+        print(f"accuracy on {accuracy['samples']} labelled samples: {shown}, drop {accuracy['drop']:+.4f}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--reference", metavar="FILE", help="the source as an ONNX file")
+    parser.add_argument("--provider", metavar="P", help="cpu, openvino, cuda, …")
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    arguments = parser.parse_args()
+    code, data, error = 0, {}, None
+    try:
+        data = validate(Path(__file__).resolve().parent, arguments.reference, arguments.provider)
+        if data["verdict"] == "different":
+            hint = "The table names the outputs; python validate.py --json has every number."
+            raise Failure(6, "NotEquivalent", "the model does not answer as its source did", hint)
+    except Failure as failure:
+        code = failure.code
+        error = {"name": failure.name, "message": str(failure), "hint": failure.hint}
+        if failure.name == "ArtifactDamaged":
+            data = {"verdict": "different", "integrity": "damaged"}
+    if arguments.json:
+        document = {"ok": code == 0, "exit_code": code, "command": "validate", "error": error, "data": data}
+        print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    elif data.get("outputs"):
+        show(data)
+    if error:
+        print(f"{error['name']}: {error['message']}\nNext: {error['hint']}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
