@@ -8,7 +8,7 @@ from typing import Any
 
 from artifactctl import recipes, schema, yamlfile
 from artifactctl.errors import ConfigError, SourceError
-from artifactctl.records import Bound, Data, Equivalence, InputSpec, Latency, ModelConfig, Project, Source
+from artifactctl.project import Bound, Data, Equivalence, InputSpec, Latency, ModelConfig, Project, Source
 from artifactctl.versions import is_model_name, model_name_from
 
 CONFIG_NAME = "artifactctl.yaml"

@@ -9,7 +9,8 @@ from pathlib import Path
 from artifactctl import folder, metadata, recipes
 from artifactctl.crew import Crew
 from artifactctl.errors import ArtifactDamaged, NotEquivalent, OptimizeError
-from artifactctl.records import SOURCE_RECIPE, ArtifactFolder, Candidate, ModelConfig, ReferenceModel, Tried
+from artifactctl.project import ModelConfig
+from artifactctl.records import SOURCE_RECIPE, ArtifactFolder, Candidate, ReferenceModel, Tried
 from artifactctl.steps.assemble import assemble
 from artifactctl.steps.choose import choose
 from artifactctl.steps.export import make_reference

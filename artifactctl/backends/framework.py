@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import inspect as signatures
-import sys
-import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +12,8 @@ import numpy as np
 import torch
 
 from artifactctl.backends import graph, proof, torchfiles
-from artifactctl.errors import ArtifactctlError, SourceError
+from artifactctl.backends.factory import from_factory, watch_files
+from artifactctl.errors import SourceError
 
 DEFAULT_OPSET = 18
 _EXAMPLE = {"batch": 2, "image": 64, "other": 16}  # 0 and 1 would be baked in by the exporter
@@ -31,10 +27,12 @@ class Loaded:
         self.call, self.names, self.by_keyword = call, list(names), by_keyword
         self.outputs: list[str] = []
 
-    def __call__(self, feeds: Mapping[str, Any]) -> list[Any]:
-        tensors = {name: torch.from_numpy(np.array(feeds[name])) for name in self.names}
+    def run(self, tensors: Mapping[str, torch.Tensor]) -> Any:
         with torch.no_grad():
-            result = self.call(**tensors) if self.by_keyword else self.call(*tensors.values())
+            return self.call(**tensors) if self.by_keyword else self.call(*tensors.values())
+
+    def __call__(self, feeds: Mapping[str, Any]) -> list[Any]:
+        result = self.run({name: torch.from_numpy(np.array(feeds[name])) for name in self.names})
         leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(result) if leaf is not None]
         return [_array(leaf) for leaf in leaves]
 
@@ -54,9 +52,9 @@ def export(
 ) -> dict[str, Any]:
     """Write the reference ONNX to `output`; every local file that took part is reported."""
     base = Path(root)
-    with _watch_files(base) as opened:
+    with watch_files(base) as opened:
         if kind == "torch":
-            model: Any = _from_factory(target, weights, base)
+            model: Any = from_factory(target, weights, base)
         elif kind == "torchscript":
             model = torchfiles.load_script(base / target)
         else:
@@ -66,7 +64,9 @@ def export(
     loaded = Loaded(call, names, by_keyword)
     asked = opset or DEFAULT_OPSET
     path = Path(output)
-    examples = _examples(inputs, names)
+    examples = _program_examples(model, names) if kind == "exported_program" else _examples(inputs, names)
+    if examples:
+        loaded.outputs = _output_names(loaded, examples)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _write(kind, model, loaded, examples, inputs, asked, path)
@@ -76,7 +76,7 @@ def export(
         _name_dimensions(exported, inputs)
     graph.clean(exported)
     graph.save(exported, path)
-    loaded.outputs = [value.name for value in exported.graph.output]
+    loaded.outputs = [value.name for value in exported.graph.output]  # the exporter may leave one out: see `answer`
     _loaded[:] = [loaded]
     return {"framework": f"torch {torch.__version__.split('+')[0]}", "files": sorted(opened)} | graph.describe(exported)
 
@@ -93,90 +93,6 @@ def answer(folder: str) -> list[dict[str, str]]:
         return dict(zip(loaded.outputs, leaves, strict=True))
 
     return proof.record_answers(Path(folder), run, _REFUSALS)
-
-
-def _from_factory(target: str, weights: str | None, root: Path) -> torch.nn.Module:
-    place, _, name = target.rpartition(":")
-    for folder in (str(root), str((root / place).parent)):
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
-    try:
-        if place.endswith(".py"):
-            factory = getattr(_module_from(root / place), name, None)
-        else:
-            factory = getattr(importlib.import_module(place), name, None)
-        if not callable(factory):
-            hint = f"Define 'def {name}() -> torch.nn.Module' there, or name another function after the colon."
-            raise SourceError(f"{place} has no function {name!r}", hint=hint)
-        model = factory()
-    except ArtifactctlError:
-        raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code may raise anything
-        raise SourceError(
-            f"{target} raised {_user_trace(error, root)}", hint="Mend the factory; run it by itself to debug."
-        ) from None
-    if not isinstance(model, torch.nn.Module):
-        hint = "A factory returns the model itself, ready to be called."
-        raise SourceError(f"{target} returned {type(model).__name__}, not a torch.nn.Module", hint=hint)
-    if weights:
-        torchfiles.load_weights(model, root / weights)
-    return model.eval()
-
-
-def _module_from(path: Path) -> Any:
-    if not path.is_file():
-        raise SourceError(
-            f"{path.name} is missing", hint="Check source.torch; its path is relative to artifactctl.yaml."
-        )
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def _user_trace(error: BaseException, root: Path) -> str:
-    """The exception, and of its traceback only the lines that are the user's."""
-    lines = [f"{type(error).__name__}: {error}"]
-    for frame in traceback.extract_tb(error.__traceback__):
-        file = Path(frame.filename)
-        if _is_local(file, root):
-            lines.append(f"  {file.resolve().relative_to(root.resolve())}:{frame.lineno} in {frame.name}: {frame.line}")
-    if isinstance(error, SyntaxError) and error.filename:
-        lines.append(f"  {Path(error.filename).name}:{error.lineno}: {(error.text or '').strip()}")
-    return "\n".join(lines)
-
-
-def _is_local(file: Path, root: Path) -> bool:
-    inside = file.resolve().is_relative_to(root.resolve())
-    installed = file.resolve().is_relative_to(Path(sys.prefix).resolve()) or "site-packages" in file.parts
-    return inside and not installed and "__pycache__" not in file.parts
-
-
-@contextmanager
-def _watch_files(root: Path) -> Iterator[set[str]]:
-    """Every file of the project that is opened or imported meanwhile: they are the source too."""
-    opened: set[str] = set()
-    active = [True]
-
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if active[0] and event == "open" and isinstance(arguments[0], str) and arguments[1] in ("r", "rb", None):
-            opened.add(arguments[0])
-
-    sys.addaudithook(hook)
-    before = set(sys.modules)
-    found: set[str] = set()
-    try:
-        yield found
-    finally:
-        active[0] = False
-        modules = (getattr(sys.modules[name], "__file__", None) for name in set(sys.modules) - before)
-        for name in (*opened, *(file for file in modules if file)):
-            path = Path(name)
-            if path.is_file() and _is_local(path, root):
-                found.add(path.resolve().relative_to(root.resolve()).as_posix())
 
 
 def _argument_names(kind: str, model: Any, inputs: dict[str, Any]) -> tuple[list[str], bool]:
@@ -203,12 +119,28 @@ def _argument_names(kind: str, model: Any, inputs: dict[str, Any]) -> tuple[list
     return list(inputs), False
 
 
+def _output_names(loaded: Loaded, examples: dict[str, torch.Tensor]) -> list[str]:
+    """A mapping's keys, a named tuple's fields, else `output` or `output_0`, `output_1`, …"""
+    try:
+        result = loaded.run(examples)
+    except Exception as error:  # noqa: BLE001 - user code may raise anything
+        shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in examples.items())
+        hint = "Compare source.inputs in artifactctl.yaml with the arguments of forward."
+        raise SourceError(
+            f"forward fails on {shapes}: {type(error).__name__}: {_shorten(str(error))}", hint=hint
+        ) from None
+    count = len([leaf for leaf in torch.utils._pytree.tree_leaves(result) if leaf is not None])
+    names = ["output"] if count == 1 else [f"output_{position}" for position in range(count)]
+    own = list(result) if isinstance(result, Mapping) else list(getattr(result, "_fields", ()))
+    if len(own) == count and all(isinstance(name, str) for name in own):
+        names = own
+    return [f"{name}_out" if name in examples else name for name in names]
+
+
 def _examples(inputs: dict[str, Any], names: list[str]) -> dict[str, torch.Tensor]:
     rng = np.random.default_rng(0)
     examples = {}
     for name in names:
-        if name not in inputs:
-            return {}
         shape = [
             size if isinstance(size, int) else _example_size(inputs[name]["shape"], axis)
             for axis, size in enumerate(inputs[name]["shape"])
@@ -217,6 +149,13 @@ def _examples(inputs: dict[str, Any], names: list[str]) -> dict[str, torch.Tenso
         values = rng.random(shape) if dtype.startswith("float") else np.zeros(shape)
         examples[name] = torch.from_numpy(np.asarray(values).astype(dtype))
     return examples
+
+
+def _program_examples(program: Any, names: list[str]) -> dict[str, torch.Tensor]:
+    """A .pt2 may carry the arguments it was exported with."""
+    stored = program.example_inputs[0] if program.example_inputs else ()
+    usable = len(stored) == len(names) and all(isinstance(item, torch.Tensor) for item in stored)
+    return dict(zip(names, stored, strict=True)) if usable else {}
 
 
 def _example_size(shape: list[int | str], axis: int) -> int:
@@ -240,37 +179,22 @@ def _write(
         if name in inputs
     }
     arguments = tuple(examples.values())
+    common: dict[str, Any] = {"opset_version": opset, "input_names": loaded.names, "verbose": False}
+    common |= {"output_names": loaded.outputs} if loaded.outputs else {}
+    heavy = sum(tensor.nbytes for tensor in model.state_dict().values()) > graph.EXTERNAL_OVER_BYTES
     try:
         if kind == "exported_program":
-            torch.onnx.export(
-                model,
-                (),
-                str(path),
-                dynamo=True,
-                opset_version=opset,
-                input_names=loaded.names,
-                verbose=False,
-                external_data=False,
-            )
+            torch.onnx.export(model, (), str(path), dynamo=True, external_data=heavy, **common)
         elif kind == "torchscript" or opset < DEFAULT_OPSET:
             # The tracer is the only exporter of TorchScript's If and Loop, and of old opsets. What it bakes in
             # shows when the framework is asked at other sizes.
-            torch.onnx.export(
-                model,
-                arguments,
-                str(path),
-                dynamo=False,
-                opset_version=opset,
-                input_names=loaded.names,
-                dynamic_axes=dynamic,
-                verbose=False,
-            )
+            torch.onnx.export(model, arguments, str(path), dynamo=False, dynamic_axes=dynamic, **common)
+        elif loaded.by_keyword:
+            common |= {"kwargs": dict(examples), "dynamic_shapes": dynamic}
+            torch.onnx.export(model, (), str(path), dynamo=True, external_data=heavy, **common)
         else:
-            torch.onnx.export(
-                model, () if loaded.by_keyword else arguments, str(path), dynamo=True, opset_version=opset,
-                kwargs=dict(examples) if loaded.by_keyword else None, input_names=loaded.names, verbose=False,
-                dynamic_shapes=dynamic if loaded.by_keyword else tuple(dynamic.values()), external_data=False,
-            )  # fmt: skip
+            common["dynamic_shapes"] = tuple(dynamic.values())
+            torch.onnx.export(model, arguments, str(path), dynamo=True, external_data=heavy, **common)
     except Exception as error:  # noqa: BLE001 - the exporter raises classes of its own
         hint = "See the reason above; a branch on data needs torch.jit.script and 'torchscript:', or torch.cond."
         raise SourceError(

@@ -1,4 +1,4 @@
-"""ONNX files as graphs: read with suspicion, describe, fingerprint, write with fixed bytes."""
+"""ONNX files as graphs: read with suspicion, describe, write with fixed bytes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def tensors(graph: GraphProto) -> Iterator[TensorProto]:
                 yield attribute.t
             elif attribute.type == AttributeProto.TENSORS:
                 yield from attribute.tensors
-            for inner in _inner_graphs(attribute):
+            for inner in inner_graphs(attribute):
                 yield from tensors(inner)
 
 
@@ -71,11 +71,11 @@ def nodes(graph: GraphProto) -> Iterator[NodeProto]:
     for node in graph.node:
         yield node
         for attribute in node.attribute:
-            for inner in _inner_graphs(attribute):
+            for inner in inner_graphs(attribute):
                 yield from nodes(inner)
 
 
-def _inner_graphs(attribute: AttributeProto) -> Iterator[GraphProto]:
+def inner_graphs(attribute: AttributeProto) -> Iterator[GraphProto]:
     if attribute.type == AttributeProto.GRAPH:
         yield attribute.g
     elif attribute.type == AttributeProto.GRAPHS:
@@ -224,59 +224,6 @@ def shape_of(tensor: onnx.TypeProto.Tensor) -> list[int | str | None] | None:
     return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim]
 
 
-def fingerprint(path: str) -> str:
-    """A digest of what the graph computes, blind to names and order: equal means that a pass changed nothing."""
-    model = load(Path(path))
-    rows = _graph_rows(model.graph, {})
-    rows += sorted(f"opset {entry.domain}" for entry in model.opset_import if not entry.domain)
-    return hashlib.sha256("\n".join(rows).encode()).hexdigest()
-
-
-def _graph_rows(graph: GraphProto, outer: dict[str, str]) -> list[str]:
-    known = dict(outer)
-    initializers = {tensor.name: _tensor_digest(tensor) for tensor in graph.initializer}
-    known |= {value.name: f"input {value.name}" for value in graph.input}
-    known |= initializers
-    rows = sorted(initializers.values())
-    for node in graph.node:
-        if node.op_type == "Constant" and not node.domain:
-            tensor = next((item.t for item in node.attribute if item.name == "value"), None)
-            digest = _tensor_digest(tensor) if tensor is not None else _node_digest(node, known)
-            known[node.output[0]] = digest
-            rows.append(digest)
-            continue
-        digest = _node_digest(node, known)
-        rows.append(digest)
-        known |= {name: f"{digest}:{position}" for position, name in enumerate(node.output)}
-    return sorted(rows) + [f"output {value.name} {known.get(value.name, '?')}" for value in graph.output]
-
-
-def _node_digest(node: NodeProto, known: dict[str, str]) -> str:
-    parts = [node.domain, node.op_type, *(known.get(name, "?") for name in node.input), str(len(node.output))]
-    for attribute in sorted(node.attribute, key=lambda item: item.name):
-        parts.append(attribute.name)
-        inner = list(_inner_graphs(attribute))
-        if inner:
-            parts += [row for graph in inner for row in _graph_rows(graph, known)]
-        elif attribute.type == AttributeProto.TENSOR:
-            parts.append(_tensor_digest(attribute.t))
-        else:
-            bare = AttributeProto()
-            bare.CopyFrom(attribute)
-            bare.doc_string = ""
-            parts.append(bare.SerializeToString(deterministic=True).hex())
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def _tensor_digest(tensor: TensorProto) -> str:
-    digest = hashlib.sha256(f"{tensor.data_type} {list(tensor.dims)}".encode())
-    if tensor.data_type == TensorProto.STRING:
-        digest.update(b"\0".join(tensor.string_data))
-    else:
-        digest.update(onnx.numpy_helper.to_array(tensor).tobytes())
-    return digest.hexdigest()
-
-
 def clean(model: ModelProto) -> None:
     """Take out what depends on the machine that made the file: stack traces, and domains no node uses."""
     for node in nodes(model.graph):
@@ -300,7 +247,7 @@ def clean(model: ModelProto) -> None:
 
 
 def save_normalized(source: str, target: str, verbatim: bool = False) -> dict[str, Any]:
-    """Write a model into an artifact: one file, or one file and one data file; `verbatim` keeps a single file's bytes."""
+    """Write one file, or one file and one data file; `verbatim` keeps the bytes of a single file."""
     origin, destination = Path(source), Path(target)
     model = load(origin, with_data=False)
     external = external_files(model, origin)

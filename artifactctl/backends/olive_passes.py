@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from artifactctl.backends import graph
+from artifactctl.backends.fingerprint import fingerprint
 from artifactctl.errors import OptimizeError
 
 
@@ -35,7 +36,7 @@ def olive_pass(name: str, config: dict[str, Any], source: str, folder: str) -> d
     written = result.model_path if result is not None else None
     if not written or not Path(written).is_file():
         raise OptimizeError(f"Olive's pass {name} gave no model")
-    changed = graph.fingerprint(written) != graph.fingerprint(source)
+    changed = fingerprint(written) != fingerprint(source)
     return {"path": str(written), "changed": changed} | graph.describe(graph.load(Path(written), with_data=False))
 
 
@@ -70,7 +71,7 @@ def olive_run(config: str, source: str, folder: str) -> dict[str, Any]:
     files = [best] if best.is_file() else sorted(best.glob("*.onnx"))
     if len(files) != 1:
         raise OptimizeError(f"Olive gave {len(files)} ONNX files where one is needed")
-    changed = graph.fingerprint(str(files[0])) != graph.fingerprint(source)
+    changed = fingerprint(str(files[0])) != fingerprint(source)
     kept = target / "result"
     shutil.copytree(files[0].parent, kept)
     written = kept / files[0].name

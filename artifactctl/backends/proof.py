@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from artifactctl.backends import core, samples
+from artifactctl.backends import core
+from artifactctl.backends.npz import write_npz
 from artifactctl.errors import ArtifactDamaged, NotAvailable, SourceError
 
 LEVELS = ("all", "extended", "basic", "disabled")
@@ -31,7 +32,7 @@ def record_answers(folder: Path, answer: Answer, refusals: tuple[type[Exception]
             file.unlink()
             continue
         arrays = _arrays(file.stem, sample | {"outputs": outputs})
-        samples.write_npz(file, arrays)
+        write_npz(file, arrays)
     return refused
 
 
@@ -103,7 +104,7 @@ def write_golden(folder: str, target: str) -> dict[str, Any]:
     arrays: dict[str, Array] = {}
     for position, file in enumerate(sorted(kept)):
         arrays |= _arrays(f"{position:05d}", core.read_golden(file)[0])
-    samples.write_npz(Path(target), arrays)
+    write_npz(Path(target), arrays)
     return {"kept": len(kept), "of": len(files)}
 
 

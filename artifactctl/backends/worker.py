@@ -18,7 +18,6 @@ from artifactctl.errors import ArtifactctlError
 OPERATIONS = {
     "inspect": "graph",
     "stage_onnx": "graph",
-    "fingerprint": "graph",
     "save_normalized": "graph",
     "plan_inputs": "samples",
     "write_samples": "samples",

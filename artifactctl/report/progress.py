@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from artifactctl import recipes
 from artifactctl.cli.options import Settings
-from artifactctl.records import ModelConfig
+from artifactctl.project import ModelConfig
 
 
 @contextlib.contextmanager

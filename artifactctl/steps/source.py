@@ -13,8 +13,9 @@ from artifactctl import folder
 from artifactctl.crew import Crew
 from artifactctl.errors import ConfigError, SourceError
 from artifactctl.process import WorkerDied
+from artifactctl.project import ModelConfig
 from artifactctl.recipes import OLIVE_PREFIX, RECIPES_VERSION
-from artifactctl.records import FileDigest, ModelConfig, SourceModel
+from artifactctl.records import FileDigest, SourceModel
 
 
 def declared_files(config: ModelConfig, root: Path) -> dict[str, Path]:

@@ -10,8 +10,9 @@ from artifactctl import folder
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, SourceError
 from artifactctl.process import OperationFailed, WorkerDied
+from artifactctl.project import Equivalence
 from artifactctl.providers import PROVIDERS
-from artifactctl.records import Candidate, Equivalence, EquivalenceReport, ReferenceModel
+from artifactctl.records import Candidate, EquivalenceReport, ReferenceModel
 
 PROVE_TIMEOUT_S = 1800.0
 FRESH_SAMPLES = 5
