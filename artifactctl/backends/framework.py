@@ -181,7 +181,8 @@ def _write(
     arguments = tuple(examples.values())
     common: dict[str, Any] = {"opset_version": opset, "input_names": loaded.names, "verbose": False}
     common |= {"output_names": loaded.outputs} if loaded.outputs else {}
-    heavy = sum(tensor.nbytes for tensor in model.state_dict().values()) > graph.EXTERNAL_OVER_BYTES
+    state = model.state_dict if kind == "exported_program" else model.state_dict()
+    heavy = sum(tensor.nbytes for tensor in state.values()) > graph.EXTERNAL_OVER_BYTES
     try:
         if kind == "exported_program":
             torch.onnx.export(model, (), str(path), dynamo=True, external_data=heavy, **common)

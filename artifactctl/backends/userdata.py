@@ -1,0 +1,95 @@
+"""The user's own samples and labels, checked against the model's inputs."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from artifactctl.errors import ConfigError
+
+CHUNK = 64
+
+Array = np.ndarray[Any, Any]
+
+
+def read_data(
+    plan: dict[str, Any], samples: Path, labels: Path | None
+) -> Iterator[tuple[dict[str, Array], Array | None]]:
+    """The user's samples in chunks that the model takes; a shape or dtype that does not fit is a ConfigError."""
+    arrays = _load_arrays(samples)
+    names = [spec["name"] for spec in plan["inputs"]]
+    if sorted(arrays) != sorted(names):
+        raise ConfigError(
+            f"{samples.name} has arrays {sorted(arrays)}, but the model's inputs are {sorted(names)}",
+            hint="Save one array for each input: numpy.savez(FILE, name=array, …), first axis = sample.",
+        )
+    counts = {name: len(array) for name, array in arrays.items() if array.ndim}
+    if len(counts) != len(arrays) or len(set(counts.values())) != 1 or not min(counts.values(), default=0):
+        raise ConfigError(f"{samples.name}: the first axis is the sample, and must be one length for all: {counts}")
+    total = next(iter(counts.values()))
+    truth = _load_labels(labels, total) if labels else None
+    step = min(_fit(spec, arrays, samples.name) for spec in plan["inputs"])
+    loose = all(arrays[spec["name"]].ndim == len(spec["shape"]) + 1 for spec in plan["inputs"])
+    if not loose and step > 1 and not _free_batch(plan):
+        total -= total % step
+    for start in range(0, total, step):
+        part = {name: array[start] if loose else array[start : start + step] for name, array in arrays.items()}
+        part = {name: array.astype(object) if array.dtype.kind == "U" else array for name, array in part.items()}
+        yield part, None if truth is None else truth[start : start + step]
+
+
+def _free_batch(plan: Mapping[str, Any]) -> bool:
+    return all(spec["shape"] and isinstance(spec["shape"][0], str) for spec in plan["inputs"])
+
+
+def _fit(spec: Mapping[str, Any], arrays: Mapping[str, Array], file: str) -> int:
+    """How many samples of this array the model takes at once; a ConfigError where it takes none."""
+    array, shape = arrays[spec["name"]], list(spec["shape"])
+    kind = "string" if array.dtype.kind in "US" else str(array.dtype)
+    if kind != spec["dtype"]:
+        message = f"{file}: {spec['name']!r} is {kind}, but the model takes {spec['dtype']}"
+        raise ConfigError(message, hint=f"Save it with array.astype({spec['dtype']!r}).")
+    each = list(array.shape) if array.ndim == len(shape) else list(array.shape[1:])
+    expected = shape if array.ndim == len(shape) else list(shape)
+    body = slice(1, None) if array.ndim == len(shape) else slice(None)
+    wrong = [
+        (have, want)
+        for have, want in zip(each[body], expected[body], strict=False)
+        if isinstance(want, int) and have != want
+    ]
+    if array.ndim not in (len(shape), len(shape) + 1) or wrong:
+        hint = "The first axis is the sample; the rest must be the model's input shape."
+        raise ConfigError(
+            f"{file}: {spec['name']!r} has shape {list(array.shape)}, but the model takes {shape}", hint=hint
+        )
+    if array.ndim == len(shape) + 1:
+        return 1
+    batch = shape[0] if shape else 1
+    if isinstance(batch, int) and len(array) < batch:
+        raise ConfigError(f"{file}: {spec['name']!r} has {len(array)} samples, but the model takes {batch} at once")
+    return batch if isinstance(batch, int) else CHUNK
+
+
+def _load_arrays(path: Path) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, zipfile.BadZipFile, AttributeError, EOFError) as error:
+        hint = "Save it with numpy.savez(FILE, name=array, …); pickled objects are not read."
+        raise ConfigError(f"{path.name} cannot be read as .npz: {error}", hint=hint) from None
+
+
+def _load_labels(path: Path, total: int) -> Array:
+    try:
+        labels = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ConfigError(
+            f"{path.name} cannot be read as .npy: {error}", hint="Save it with numpy.save(FILE, array)."
+        ) from None
+    if labels.shape != (total,):
+        raise ConfigError(f"{path.name} has shape {list(labels.shape)}, but there are {total} samples")
+    return np.asarray(labels)

@@ -1,0 +1,81 @@
+"""What the user asks for, as frozen records: a project, its models, their sources and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    shape: tuple[int | str, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a model comes from; `target` is a path, or `file.py:function`, or `package.module:function`."""
+
+    kind: str
+    target: str
+    weights: str | None = None
+    inputs: Mapping[str, InputSpec] = field(default_factory=dict)
+    opset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    samples: str | None = None
+    labels: str | None = None
+    calibration: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    max_abs: float | None = 1e-3
+    absolute: bool = False
+    min_cosine: float | None = None
+    min_top1: float | None = None
+    max_accuracy_drop: float | None = None
+
+    def describe(self) -> str:
+        parts = (
+            [f"max_abs ≤ {self.max_abs:g}{' absolute' if self.absolute else ''}"] if self.max_abs is not None else []
+        )
+        for key, sign in (("min_cosine", "≥"), ("min_top1", "≥"), ("max_accuracy_drop", "≤")):
+            if (value := getattr(self, key)) is not None:
+                parts.append(f"{key} {sign} {value:g}")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    default: Bound = Bound()
+    outputs: Mapping[str, Bound] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    max_regression: float = 0.10
+    budget_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    name: str
+    source: Source
+    data: Data = Data()
+    recipes: tuple[str, ...] = ("auto",)
+    equivalence: Equivalence = Equivalence()
+    latency: Latency = Latency()
+    providers: tuple[str, ...] = ("cpu",)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A configuration; `root` is the folder its relative paths start from."""
+
+    root: Path
+    models: Mapping[str, ModelConfig]
+    config_path: Path | None = None
