@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from artifactctl import recipes, schema, yamlfile
+from artifactctl import __version__, folder, recipes, schema, yamlfile
 from artifactctl.errors import ConfigError, SourceError
 from artifactctl.project import Bound, Data, Equivalence, InputSpec, Latency, ModelConfig, Project, Source
+from artifactctl.resources import schema_path
 from artifactctl.versions import is_model_name, model_name_from
 
 CONFIG_NAME = "artifactctl.yaml"
@@ -23,18 +25,26 @@ def find(directory: Path, explicit: Path | None) -> Path | None:
     return path if path.is_file() else None
 
 
-def load(path: Path) -> Project:
+def load(path: Path, *, remember: bool = False) -> Project:
+    """With `remember`, a text that passed before is not checked again: the schema library takes long to load."""
     document = yamlfile.read(path)
-    found = list(schema.problems(document.data, "config")) if document.data is not None else []
     if document.data is None:
-        raise ConfigError(
-            f"{document.name} is empty", hint="Run 'artifactctl init' in an empty folder to see a filled one."
-        )
-    found = found or _rule_problems(document.data)
-    if found:
-        raise ConfigError("\n".join(f"{document.where(item.place)}: {item.message}" for item in found))
+        hint = "Run 'artifactctl init' in an empty folder to see a filled one."
+        raise ConfigError(f"{document.name} is empty", hint=hint)
+    memo = path.resolve().parent / "artifacts" / folder.WORK / "valid-config"
+    mark = hashlib.sha256(path.read_bytes() + schema_path("config").read_bytes() + __version__.encode()).hexdigest()
+    if not (remember and memo.is_file() and memo.read_text(encoding="utf-8") == mark):
+        _demand_valid(document)
+        if remember and memo.parent.is_dir():
+            memo.write_text(mark, encoding="utf-8")
     models = {name: _model(name, entry) for name, entry in document.data["models"].items()}
     return Project(path.resolve().parent, models, path)
+
+
+def _demand_valid(document: yamlfile.Document) -> None:
+    found = schema.problems(document.data, "config") or _rule_problems(document.data)
+    if found:
+        raise ConfigError("\n".join(f"{document.where(item.place)}: {item.message}" for item in found))
 
 
 def _rule_problems(data: Mapping[str, Any]) -> list[schema.Problem]:

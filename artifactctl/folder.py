@@ -5,19 +5,34 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from artifactctl.errors import Conflict
-from artifactctl.records import FileDigest
 from artifactctl.versions import folder_name, next_version, parse_folder_name
 
 SUMS = "SHA256SUMS"
 MODEL, GOLDEN, METADATA, VALIDATE = "model_opt.onnx", "golden.npz", "metadata.yaml", "validate.py"
 REQUIRED = (MODEL, GOLDEN, METADATA, VALIDATE, "README.md", "evidence/equivalence.json")
 WORK = ".work"
+
+
+@dataclass(frozen=True, slots=True)
+class FileDigest:
+    path: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactFolder:
+    model: str
+    version: int
+    path: Path
+    status: str  # built, unchanged
+    metadata: Mapping[str, Any]
 
 
 def digest(path: Path) -> str:
@@ -86,6 +101,9 @@ def damage(folder: Path) -> list[str]:
 @contextlib.contextmanager
 def workplace(artifacts: Path, model: str) -> Iterator[Path]:
     """A scratch folder of our own, under a lock per model; what killed builds left behind is removed."""
+    import shutil
+    import tempfile
+
     from filelock import FileLock
 
     work = artifacts / WORK

@@ -9,7 +9,7 @@ from typing import Any
 
 from artifactctl import config, folder, metadata
 from artifactctl.errors import ArtifactctlError, ArtifactDamaged, ConfigError, SourceError
-from artifactctl.steps.source import check_files
+from artifactctl.inputs import check_files
 from artifactctl.versions import parse_folder_name
 
 

@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-from artifactctl import folder, metadata, recipes
+from artifactctl import folder, recipes
 from artifactctl.crew import Crew
-from artifactctl.errors import ArtifactDamaged, NotEquivalent, OptimizeError
-from artifactctl.project import ModelConfig
-from artifactctl.records import SOURCE_RECIPE, ArtifactFolder, Candidate, ReferenceModel, Tried
+from artifactctl.errors import NotEquivalent, OptimizeError
+from artifactctl.folder import ArtifactFolder
+from artifactctl.inputs import check_files
+from artifactctl.project import BuildRequest, Say
+from artifactctl.records import SOURCE_RECIPE, Candidate, ReferenceModel, Tried
 from artifactctl.steps.assemble import assemble
 from artifactctl.steps.choose import choose
 from artifactctl.steps.export import make_reference
 from artifactctl.steps.measure import measure, size_of
 from artifactctl.steps.optimize import check_olive_file, optimize
-from artifactctl.steps.source import check_files, is_unchanged, read_source
+from artifactctl.steps.source import read_source
 from artifactctl.steps.verify import prove
-
-
-@dataclass(frozen=True, slots=True)
-class BuildRequest:
-    config: ModelConfig
-    root: Path  # what the configuration's paths are relative to
-    artifacts: Path  # where <model>/artifact_vN goes
-    force: bool = False
-    verbose: bool = False
-
-    @property
-    def home(self) -> Path:
-        return self.artifacts / self.config.name
-
-
-Say = Callable[[str], None]
+from artifactctl.unchanged import find_unchanged
 
 
 def build(request: BuildRequest, say: Say) -> ArtifactFolder:
-    """One model, from its source to a proven version; `say` hears what is being done."""
-    if found := _unchanged(request, say):
-        return found
+    """One model, from its source to a proven version."""
     config = request.config
     check_files(config, request.root)
     names, named_by_user = recipes.expand(config.recipes)
@@ -51,7 +34,7 @@ def build(request: BuildRequest, say: Say) -> ArtifactFolder:
         folder.workplace(request.artifacts, config.name) as scratch,
         Crew(scratch, request.root, verbose=request.verbose) as crew,
     ):
-        if found := _unchanged(request, say):  # another build may have finished while this one waited
+        if found := find_unchanged(request, say):  # another build may have finished while this one waited
             return found
         crew.olive  # noqa: B018 - loads while the source is read and exported
         say(f"reading {config.source.target}")
@@ -68,24 +51,6 @@ def build(request: BuildRequest, say: Say) -> ArtifactFolder:
         choice = choose(measured, _source_itself(reference, measured, crew))
         say(f"writing {config.name}/artifact_v{folder.next_free(request.home)}")
         return assemble(reference, choice, request.home, scratch, crew)
-
-
-def _unchanged(request: BuildRequest, say: Say) -> ArtifactFolder | None:
-    """The latest version, when it is whole and was made from just these inputs."""
-    newest = folder.latest(request.home)
-    if newest is None or request.force:
-        return None
-    try:
-        found = metadata.read_unchecked(newest)
-        if not is_unchanged(request.config, request.root, found):
-            return None
-        damage = folder.damage(newest)
-    except (ArtifactDamaged, KeyError, TypeError) as error:
-        damage = [str(error)]
-    if damage:
-        say(f"warning: {newest.name} is damaged and is left as it is ({damage[0]}); a new version is built")
-        return None
-    return ArtifactFolder(request.config.name, found["version"], newest, "unchanged", found)
 
 
 def _try(reference: ReferenceModel, name: str, scratch: Path, crew: Crew, say: Say) -> Tried:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+Say = Callable[[str], None]  # hears what is being done
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +81,16 @@ class Project:
     root: Path
     models: Mapping[str, ModelConfig]
     config_path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    config: ModelConfig
+    root: Path  # what the configuration's paths are relative to
+    artifacts: Path  # where <model>/artifact_vN goes
+    force: bool = False
+    verbose: bool = False
+
+    @property
+    def home(self) -> Path:
+        return self.artifacts / self.config.name

@@ -7,16 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from artifactctl.folder import FileDigest
 from artifactctl.project import ModelConfig
 
 SOURCE_RECIPE = "source"  # the candidate that is the source itself, in reference form
-
-
-@dataclass(frozen=True, slots=True)
-class FileDigest:
-    path: str
-    sha256: str
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +211,3 @@ class Tried:
 class Choice:
     chosen: Tried
     tried: tuple[Tried, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ArtifactFolder:
-    model: str
-    version: int
-    path: Path
-    status: str  # built, unchanged
-    metadata: Mapping[str, Any]

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from artifactctl.cli.options import Result, Settings, common_options
 
 
 @click.command()
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
 @common_options
 @click.pass_obj
-def check(settings: Settings, paths: tuple[Path, ...]) -> Result:
+def check(settings: Settings, paths: tuple[str, ...]) -> Result:
     """Check configurations and artifacts against their schemas and rules. Nothing is run."""
+    from pathlib import Path
+
     from artifactctl import inspection
     from artifactctl.report.text import mark
 
-    checked = inspection.check(list(paths), settings.config)
+    checked = inspection.check([Path(path) for path in paths], settings.config_path)
     data = [
         {
             "path": item.path,

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from artifactctl.errors import ArtifactctlError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from artifactctl.project import Project
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,19 +23,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Settings:
     """The options that may stand before or after the command's name."""
 
-    config: Path | None = None
+    config: str | None = None
     json: bool = False
     quiet: bool = False
     verbose: bool = False
     color: bool = True
     command: str = ""
 
-    def project(self) -> Any:
+    @property
+    def config_path(self) -> Path | None:
+        from pathlib import Path
+
+        return Path(self.config) if self.config else None
+
+    def project(self) -> Project | None:
         """The configuration of this directory, or None."""
+        from pathlib import Path
+
         from artifactctl import config
 
-        path = config.find(Path.cwd(), self.config)
-        return config.load(path) if path else None
+        path = config.find(Path.cwd(), self.config_path)
+        return config.load(path, remember=True) if path else None
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,7 @@ def _set(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
     if value and parameter.name == "no_color":
         settings.color = False
     elif value and parameter.name:
-        setattr(settings, parameter.name, Path(value) if parameter.name == "config" else value)
+        setattr(settings, parameter.name, value)
 
 
 def common_options(command: F) -> F:

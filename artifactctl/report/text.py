@@ -6,9 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from artifactctl.records import ArtifactFolder, EquivalenceReport
+from artifactctl.folder import ArtifactFolder
+
+if TYPE_CHECKING:
+    from artifactctl.records import EquivalenceReport
 
 
 def shown(path: Path) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 
 from artifactctl import environment, folder, metadata
 from artifactctl.crew import Crew
-from artifactctl.records import SOURCE_RECIPE, ArtifactFolder, Choice, LatencyReport, ReferenceModel
-from artifactctl.steps.source import config_digest
+from artifactctl.folder import ArtifactFolder
+from artifactctl.inputs import config_digest
+from artifactctl.records import SOURCE_RECIPE, Choice, LatencyReport, ReferenceModel
 from artifactctl.steps.verify import bounds_of, statement_of
 
 

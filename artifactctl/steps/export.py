@@ -9,9 +9,10 @@ from typing import Any
 from artifactctl import folder
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, NotEquivalent, SourceError
+from artifactctl.folder import FileDigest
 from artifactctl.process import OperationFailed, Worker, WorkerDied
 from artifactctl.providers import PROVIDERS
-from artifactctl.records import EquivalenceReport, FileDigest, ReferenceModel, Session, SourceModel
+from artifactctl.records import EquivalenceReport, ReferenceModel, Session, SourceModel
 from artifactctl.steps.verify import bounds_of
 
 EXPORT_TIMEOUT_S = 1800.0

@@ -2,65 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from artifactctl import folder
 from artifactctl.crew import Crew
-from artifactctl.errors import ConfigError, SourceError
+from artifactctl.errors import SourceError
+from artifactctl.folder import FileDigest
+from artifactctl.inputs import check_files, declared_files, recorded_name
 from artifactctl.process import WorkerDied
 from artifactctl.project import ModelConfig
-from artifactctl.recipes import OLIVE_PREFIX, RECIPES_VERSION
-from artifactctl.records import FileDigest, SourceModel
-
-
-def declared_files(config: ModelConfig, root: Path) -> dict[str, Path]:
-    """The files that the configuration names, under the names that metadata records (never an absolute path)."""
-    named = [config.source.weights, config.data.samples, config.data.labels, config.data.calibration]
-    named += [recipe.removeprefix(OLIVE_PREFIX) for recipe in config.recipes if recipe.startswith(OLIVE_PREFIX)]
-    if config.source.kind != "torch":
-        named.insert(0, config.source.target)
-    elif config.source.target.rpartition(":")[0].endswith(".py"):
-        named.insert(0, config.source.target.rpartition(":")[0])
-    return {_recorded(text): root / text for text in named if text}
-
-
-def _recorded(text: str) -> str:
-    return Path(text).name if Path(text).is_absolute() else Path(text).as_posix()
-
-
-def check_files(config: ModelConfig, root: Path) -> None:
-    """Missing files are named before anything slow starts."""
-    for name, path in declared_files(config, root).items():
-        if path.is_file():
-            continue
-        what = "is a folder" if path.is_dir() else "does not exist"
-        hint = f"Paths are relative to {'artifactctl.yaml' if root else 'the working directory'}; check the spelling."
-        kind = SourceError if name in (_recorded(config.source.target), config.source.weights) else ConfigError
-        raise kind(f"{name} {what}", hint=hint)
-
-
-def config_digest(config: ModelConfig) -> str:
-    """Of everything in the configuration that takes part, with defaults filled in."""
-    text = json.dumps({"recipes_version": RECIPES_VERSION} | asdict(config), sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def is_unchanged(config: ModelConfig, root: Path, metadata: Mapping[str, Any]) -> bool:
-    """Whether an artifact was made from just this configuration and these files; reads bytes, imports nothing heavy."""
-    source = metadata["source"]
-    if source["config_sha256"] != config_digest(config):
-        return False
-    declared = declared_files(config, root)
-    for entry in source["files"]:
-        path = declared.get(entry["path"], root / entry["path"])
-        if not path.is_file() or path.stat().st_size != entry["size_bytes"] or folder.digest(path) != entry["sha256"]:
-            return False
-    return set(declared) <= {entry["path"] for entry in source["files"]}
+from artifactctl.records import SourceModel
 
 
 def read_source(config: ModelConfig, root: Path, scratch: Path, crew: Crew) -> SourceModel:
@@ -75,7 +26,7 @@ def read_source(config: ModelConfig, root: Path, scratch: Path, crew: Crew) -> S
         raise SourceError(f"{config.source.target} {error.why} while it was read") from None
     beside = Path(config.source.target).parent
     model, *external = staged["files"]
-    files[0] = FileDigest(_recorded(config.source.target), model["sha256"], model["size_bytes"])
+    files[0] = FileDigest(recorded_name(config.source.target), model["sha256"], model["size_bytes"])
     files += [
         FileDigest((beside / entry["name"]).as_posix(), entry["sha256"], entry["size_bytes"]) for entry in external
     ]

@@ -1,0 +1,66 @@
+"""What `init` writes: a configuration for the models found here, a workflow, a pre-commit entry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from artifactctl.config import CONFIG_NAME
+from artifactctl.resources import template_text
+from artifactctl.versions import model_name_from
+
+WORKFLOW = Path(".github/workflows/artifact.yml")
+PRE_COMMIT = Path(".pre-commit-config.yaml")
+_SKIPPED = {"artifacts", "node_modules", "site-packages"}
+
+
+def wanted_files(config: Path | None, *, workflow: bool, pre_commit: bool) -> dict[Path, str]:
+    wanted = {config or Path(CONFIG_NAME): _configuration()}
+    if workflow:
+        wanted[WORKFLOW] = template_text("workflow.yml")
+    if pre_commit:
+        wanted[PRE_COMMIT] = template_text("pre-commit.yaml")
+    return wanted
+
+
+def write_missing(wanted: dict[Path, str]) -> list[dict[str, str]]:
+    """Write what is not there; an existing file is kept as it is."""
+    files = []
+    for path, text in wanted.items():
+        status = "kept"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+            status = "written"
+        files.append({"path": path.as_posix(), "status": status})
+    return files
+
+
+def describe(files: list[dict[str, str]], wanted: dict[Path, str]) -> str:
+    lines = []
+    for entry in files:
+        if entry["status"] == "written":
+            lines.append(f"written  {entry['path']}")
+            continue
+        lines.append(f"kept     {entry['path']} (it exists, and is never changed)")
+        if Path(entry["path"]) == PRE_COMMIT and "artifactctl" not in PRE_COMMIT.read_text(encoding="utf-8"):
+            lines += ["         add this to it:", wanted[PRE_COMMIT].rstrip()]
+    return "\n".join([*lines, "Next: look at the configuration, then type 'artifactctl build'"])
+
+
+def _configuration() -> str:
+    """The ONNX files that lie here, or a model to be filled in."""
+    models: dict[str, str] = {}
+    for path in sorted(Path().rglob("*.onnx")):
+        if not any(part.startswith(".") or part in _SKIPPED for part in path.parts) and len(models) < 20:
+            models.setdefault(model_name_from(path.stem), path.as_posix())
+    blocks = [
+        f"  {name}:\n    source:\n      onnx: {_quoted(file)}\n"
+        for name, file in (models or {"my_model": "models/my_model.onnx"}).items()
+    ]
+    return template_text("artifactctl.yaml").replace("# <models>\n", "".join(blocks))
+
+
+def _quoted(text: str) -> str:
+    plain = all(char.isalnum() or char in "/_-." for char in text) and text.isascii()
+    return text if plain else "'" + text.replace("'", "''") + "'"
