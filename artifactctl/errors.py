@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+NO_SPACE_HINT = "Free some space and run it again; nothing was changed."
+
 
 class ArtifactctlError(Exception):
     """What happened and why is the message; what to type next is the hint."""

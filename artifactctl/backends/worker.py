@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
@@ -12,7 +13,7 @@ import threading
 import traceback
 from typing import IO, Any
 
-from artifactctl.errors import ArtifactctlError
+from artifactctl.errors import NO_SPACE_HINT, ArtifactctlError, NotAvailable
 
 # operation -> module that has a function of that name; modules are imported on first use
 OPERATIONS = {
@@ -73,22 +74,25 @@ def _perform(operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
         module = importlib.import_module(f"artifactctl.backends.{OPERATIONS[operation]}")
         return {"result": getattr(module, operation)(**arguments)}
     except ArtifactctlError as error:
-        return {"error": {"kind": error.name, "message": str(error), "hint": error.hint, "trace": ""}}
+        return _foreseen(error)
     except ImportError as error:
-        missing = error.name or str(error)
-        hint = "Run 'artifactctl doctor' to see the line that installs it."
-        return {
-            "error": {
-                "kind": "NotAvailable",
-                "message": f"{missing} cannot be imported here ({error})",
-                "hint": hint,
-                "trace": "",
-            }
-        }
+        return _foreseen(NotAvailable(f"{error.name or 'a package'} cannot be imported here ({error})"))
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return _foreseen(NotAvailable("no space left on the disk", hint=NO_SPACE_HINT))
+        return _unforeseen(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the one border: the parent decides what it means
-        trace = traceback.format_exc()
-        sys.stderr.write(trace)
-        return {"error": {"kind": type(error).__name__, "message": str(error), "hint": "", "trace": trace}}
+        return _unforeseen(error)
+
+
+def _foreseen(error: ArtifactctlError) -> dict[str, Any]:
+    return {"error": {"kind": error.name, "message": str(error), "hint": error.hint, "trace": ""}}
+
+
+def _unforeseen(error: BaseException) -> dict[str, Any]:
+    trace = traceback.format_exc()
+    sys.stderr.write(trace)
+    return {"error": {"kind": type(error).__name__, "message": str(error), "hint": "", "trace": trace}}
 
 
 if __name__ == "__main__":

@@ -91,9 +91,7 @@ def run(arguments: list[str]) -> int:
 def disk_error(error: OSError) -> errors.ArtifactctlError:
     place = f" ({os.path.basename(str(error.filename))})" if error.filename else ""  # noqa: PTH119
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return errors.NotAvailable(
-            f"no space left on the disk{place}", hint="Free some space and run it again; nothing was changed."
-        )
+        return errors.NotAvailable(f"no space left on the disk{place}", hint=errors.NO_SPACE_HINT)
     return errors.NotAvailable(
         f"{error.strerror or error}{place}", hint="Check the permissions and the disk; nothing was changed."
     )

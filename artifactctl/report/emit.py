@@ -8,11 +8,13 @@ import sys
 from typing import Any
 
 from artifactctl.cli.options import Result, Settings
+from artifactctl.report import github
 
 
 def finish(settings: Settings, result: Result) -> int:
     if result.text and not settings.quiet:
         print_text(settings, result.text)
+    github.summarize(f"artifactctl {settings.command}", result.text)
     if result.error is None:
         if settings.json:
             _document(settings, True, 0, None, result.data)
@@ -24,6 +26,7 @@ def finish(settings: Settings, result: Result) -> int:
 def failure(settings: Settings, code: int, error: dict[str, str], data: dict[str, Any]) -> int:
     label = paint(settings, f"{error['name']}:", "red", sys.stderr)
     sys.stderr.write(f"{label} {error['message']}\nNext: {error['hint']}\n")
+    github.annotate(error["name"], error["message"])
     if settings.json:
         _document(settings, False, code, error, data)
     return code
