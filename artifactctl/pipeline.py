@@ -14,7 +14,7 @@ from artifactctl.records import SOURCE_RECIPE, Candidate, ReferenceModel, Tried
 from artifactctl.steps.assemble import assemble
 from artifactctl.steps.choose import choose
 from artifactctl.steps.export import make_reference
-from artifactctl.steps.measure import measure, size_of
+from artifactctl.steps.measure import measure
 from artifactctl.steps.optimize import check_olive_file, optimize
 from artifactctl.steps.source import read_source
 from artifactctl.steps.verify import prove
@@ -71,8 +71,7 @@ def _measure(reference: ReferenceModel, tried: list[Tried], crew: Crew) -> list[
 
 def _source_itself(reference: ReferenceModel, tried: list[Tried], crew: Crew) -> Tried:
     """The source in reference form: always proved, and measured against itself when nothing else was measured."""
-    size = size_of(reference.path)
-    candidate = Candidate(SOURCE_RECIPE, reference.path, reference.precision, size)
+    candidate = Candidate(SOURCE_RECIPE, reference.path, reference.precision, reference.size_bytes)
     itself = Tried(candidate, prove(reference, candidate, crew))
     assert itself.equivalence is not None
     if not itself.equivalence.passed:

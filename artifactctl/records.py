@@ -125,6 +125,7 @@ class ReferenceModel:
     sha256: str
     opset: int
     precision: str
+    size_bytes: int
     framework: str
     plan: Mapping[str, Any]
     samples: Path

@@ -53,12 +53,13 @@ def answer_as_written(path: str, folder: str, settings: dict[str, Any]) -> list[
 def prove(path: str, folder: str, settings: dict[str, Any], bounds: dict[str, Any], batched: bool) -> dict[str, Any]:
     """Compare a model with the stored answers, set by set and over all; what cannot be run is different."""
     report: dict[str, Any] = {"provider": settings["provider"], "samples": 0, "outputs": [], "sets": []}
-    whole, accuracy = core.Comparison(), core.Accuracy()
+    whole, accuracy, asked_nothing = core.Comparison(), core.Accuracy(), True
     try:
         session = core.open_session(path, settings)
         for file in sorted(Path(folder).glob("*.npz")):
             sample, part = core.read_golden(file)[0], core.Comparison()
             found = core.run(session, sample["inputs"])
+            asked_nothing = asked_nothing and not sample["inputs"]
             count = core.rows(sample["inputs"], batched)
             whole.add(sample["outputs"], found, count)
             part.add(sample["outputs"], found, count)
@@ -70,6 +71,8 @@ def prove(path: str, folder: str, settings: dict[str, Any], bounds: dict[str, An
     except core.runtime_errors() as error:
         return report | {"failure": f"ONNX Runtime cannot run it: {_first_line(error)}"}
     outputs = whole.outputs(bounds)
+    if asked_nothing:  # a model without inputs has one answer, and it was compared
+        outputs = [output | {"vacuous": False} for output in outputs]
     limit = bounds["default"].get("max_accuracy_drop")
     return report | {"samples": whole.samples, "outputs": outputs, "accuracy": accuracy.result(limit)}
 

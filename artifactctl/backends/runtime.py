@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import onnxruntime
@@ -9,8 +10,10 @@ import psutil
 
 
 def describe_runtime() -> dict[str, Any]:
+    # a container or an affinity mask may leave fewer than the machine has
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return {
         "version": onnxruntime.__version__,
         "providers": onnxruntime.get_available_providers(),
-        "threads": psutil.cpu_count(logical=False) or 1,
+        "threads": min(psutil.cpu_count(logical=False) or 1, usable),
     }

@@ -113,6 +113,7 @@ def _usage(settings: Settings, error: click.ClickException) -> int:
     hint = "Run 'artifactctl --help'."
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hint = f"Run '{error.ctx.command_path} --help'."
+        settings.command = error.ctx.info_name or "" if error.ctx.parent else ""
     return _say_failure(
         settings, error.exit_code if error.exit_code != 1 else 2, "UsageError", error.format_message(), hint
     )

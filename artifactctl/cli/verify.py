@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from artifactctl.cli.options import Result, Settings, common_options, option, provider_option
-from artifactctl.errors import NotEquivalent
+from artifactctl.errors import ArtifactDamaged, NotEquivalent
 
 
 @click.command()
@@ -33,11 +33,14 @@ def verify(
 
     from artifactctl import inspection
     from artifactctl.crew import Crew
-    from artifactctl.report.text import verify_data, verify_text
+    from artifactctl.report.text import damaged_data, verify_data, verify_text
     from artifactctl.steps.verify import verify_artifact
 
     folder, source = Path(artifact), Path(reference) if reference else None
-    found = inspection.whole_artifact(folder)
+    try:
+        found = inspection.whole_artifact(folder)
+    except ArtifactDamaged as damage:
+        return Result(damaged_data(provider), error=damage)
     if source is not None:
         inspection.existing_file(source)
     with tempfile.TemporaryDirectory() as scratch, Crew(Path(scratch), Path.cwd(), verbose=settings.verbose) as crew:

@@ -128,6 +128,10 @@ def verify_data(report: EquivalenceReport) -> dict[str, Any]:
     }
 
 
+def damaged_data(provider: str | None) -> dict[str, Any]:
+    return {"verdict": "different", "integrity": "damaged", "samples": 0, "provider": provider, "outputs": []}
+
+
 def verify_text(path: Path, report: EquivalenceReport) -> str:
     rows = [
         (

@@ -54,20 +54,15 @@ def make_reference(source: SourceModel, provider: str, scratch: Path, crew: Crew
         crew.dismiss("framework")
     plan = _inside_domain(plan, entries, refused)
     reference = ReferenceModel(
-        source, path, sha256, info["opset"], info["precision"], info["framework"], plan, samples, session, noise={}
-    )
+        source, path, sha256, info["opset"], info["precision"], info["size_bytes"], info["framework"],
+        plan, samples, session, noise={},
+    )  # fmt: skip
     return _settle(reference, crew)
 
 
 def _as_onnx(source: SourceModel, scratch: Path, crew: Crew) -> tuple[Path, dict[str, Any], SourceModel]:
     if source.config.source.kind == "onnx":
-        info = crew.runner.call("inspect", path=str(source.path))
-        opsets = info["opsets"]
-        return (
-            source.path,
-            info | {"opset": opsets.get("ai.onnx", max(opsets.values())), "framework": "the ONNX file as written"},
-            source,
-        )
+        return source.path, _describe(source.path, crew) | {"framework": "the ONNX file as written"}, source
     spec, path = source.config.source, scratch / "reference" / "model.onnx"
     path.parent.mkdir()
     info = _ask(
@@ -76,7 +71,14 @@ def _as_onnx(source: SourceModel, scratch: Path, crew: Crew) -> tuple[Path, dict
     )  # fmt: skip
     known = {entry.path for entry in source.files}
     found = [folder.file_digest(source.root / name, name) for name in info["files"] if name not in known]
-    return path, info, replace(source, files=_sorted([*source.files, *found]))
+    described = _describe(path, crew) | {"framework": info["framework"]}
+    return path, described, replace(source, files=_sorted([*source.files, *found]))
+
+
+def _describe(path: Path, crew: Crew) -> dict[str, Any]:
+    info: dict[str, Any] = crew.runner.call("inspect", path=str(path))
+    opsets = info["opsets"]
+    return info | {"opset": opsets.get("ai.onnx", max(opsets.values()))}
 
 
 def _sorted(files: list[FileDigest]) -> tuple[FileDigest, ...]:

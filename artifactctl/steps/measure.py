@@ -78,13 +78,6 @@ def report_of(rounds: list[dict[str, Any]], reference: ReferenceModel, candidate
         pairs=count,
         rounds=len(rounds),
         candidate=timing(0, candidate.size_bytes or 0),
-        baseline=timing(1, size_of(reference.path)),
+        baseline=timing(1, reference.size_bytes),
         raw=tuple(rounds),
-    )
-
-
-def size_of(model: Path) -> int:
-    """The model and its external data: all that lies beside it in the scratch folder."""
-    return sum(
-        file.stat().st_size for file in model.parent.rglob("*") if file.is_file() and file.name != "watched.onnx"
     )
