@@ -42,7 +42,7 @@ def build(request: BuildRequest, say: Say) -> ArtifactFolder:
         say("asking the source for its answers")
         reference = make_reference(source, config.providers[0], scratch, crew)
         tried = [_try(reference, name, scratch, crew, say) for name in names]
-        if named_by_user and all(item.candidate.path is None for item in tried):
+        if named_by_user and all(item.candidate.broken for item in tried):
             reasons = "\n".join(f"  {item.candidate.recipe}: {item.candidate.failure}" for item in tried)
             raise OptimizeError(f"no recipe gave a model\n{reasons}")
         crew.dismiss("olive")

@@ -153,7 +153,8 @@ class Candidate:
     precision: str
     size_bytes: int | None = None
     passes: tuple[PassResult, ...] = ()
-    failure: str | None = None
+    failure: str | None = None  # why there is no model
+    broken: bool = False  # the recipe failed, rather than not applying or changing nothing
 
     @property
     def changes(self) -> list[str]:

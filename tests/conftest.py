@@ -139,3 +139,7 @@ def slim_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "-c", ROOT / "constraints.txt"]
     subprocess.run([*pip, "numpy", "onnxruntime"], check=True, capture_output=True)
     return python
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-goldens", action="store_true", help="write golden texts anew instead of comparing")

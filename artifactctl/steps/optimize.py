@@ -46,7 +46,9 @@ def optimize(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) ->
         if isinstance(found, str):
             results.append(PassResult(step.label, "failed", found))
             if step.required:
-                return Candidate(name, None, precision, passes=tuple(results), failure=f"{step.label} failed: {found}")
+                return Candidate(
+                    name, None, precision, passes=tuple(results), failure=f"{step.label} failed: {found}", broken=True
+                )
             continue
         results.append(PassResult(step.label, "changed" if found["changed"] else "unchanged"))
         if found["changed"]:
@@ -59,7 +61,7 @@ def _run_file(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) -
     target = scratch / "recipes" / f"olive-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
     found = _attempt(crew, "olive_run", config=str(config), source=str(reference.path), folder=str(target))
     if isinstance(found, str):
-        return Candidate(name, None, reference.precision, failure=found)
+        return Candidate(name, None, reference.precision, failure=found, broken=True)
     result = PassResult("Olive run configuration", "changed" if found["changed"] else "unchanged")
     return _finish(name, Path(found["path"]), found["precision"], [result], scratch, crew)
 
@@ -67,8 +69,9 @@ def _run_file(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) -
 def _finish(name: str, path: Path, precision: str, results: list[PassResult], scratch: Path, crew: Crew) -> Candidate:
     if not any(result.status == "changed" for result in results):
         failed = [f"{result.name}: {result.detail}" for result in results if result.status == "failed"]
-        reason = "; ".join(failed) if len(failed) == len(results) else "changed nothing: the graph is the source's own"
-        return Candidate(name, None, precision, passes=tuple(results), failure=reason)
+        broken = len(failed) == len(results)
+        reason = "; ".join(failed) if broken else "changed nothing: the graph is the source's own"
+        return Candidate(name, None, precision, passes=tuple(results), failure=reason, broken=broken)
     target = scratch / "candidates" / str(len(list((scratch / "candidates").glob("*")))) / "model.onnx"
     target.parent.mkdir(parents=True)
     saved = crew.runner.call("save_normalized", source=str(path), target=str(target))

@@ -1,0 +1,48 @@
+"""The same inputs give the same bytes, whatever the place, time zone, umask or hash seed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.conftest import EXAMPLE, clean_environment
+
+MEASURED = {"latency_ms", "latency", "files"}
+
+
+def build(place: Path, umask: int, **env: str) -> Path:
+    shutil.copytree(EXAMPLE, place, ignore=shutil.ignore_patterns("artifacts", "__pycache__"))
+    subprocess.run(
+        [sys.executable, "-m", "artifactctl", "build", "-q"],
+        cwd=place,
+        env=clean_environment(**env),
+        check=True,
+        preexec_fn=lambda: os.umask(umask) and None,
+    )
+    return place / "artifacts" / "simple_cnn" / "artifact_v1"
+
+
+def without_measurements(path: Path) -> dict[str, Any]:
+    data = yaml.safe_load((path / "metadata.yaml").read_text())
+    kept = {key: value for key, value in data.items() if key not in MEASURED}
+    for entry in kept["recipe"]["candidates"]:
+        entry.pop("latency")
+    return kept
+
+
+def test_same_bytes(tmp_path: Path) -> None:
+    first = build(tmp_path / "a", 0o022, TZ="UTC", PYTHONHASHSEED="1", HOME=str(tmp_path))
+    second = build(tmp_path / "another place" / "deep", 0o077, TZ="Asia/Tokyo", PYTHONHASHSEED="2", LC_ALL="C")
+    for name in ("model_opt.onnx", "golden.npz", "validate.py", "evidence/equivalence.json"):
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    assert without_measurements(first) == without_measurements(second)
+    assert (second / "metadata.yaml").stat().st_mode & 0o777 == 0o644
+    everything = b"".join(path.read_bytes() for path in second.rglob("*") if path.is_file())
+    for secret in (str(tmp_path), os.uname().nodename, str(Path.home())):
+        assert secret.encode() not in everything, secret
