@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from artifactctl.process import Worker
+from artifactctl.errors import ArtifactctlError, SourceError
+from artifactctl.process import OperationFailed, Worker, WorkerDied
+
+RUN_TIMEOUT_S = 1800.0
 
 
 class Crew:
@@ -42,6 +47,26 @@ class Crew:
             self._loading = False
             worker.result()
         return worker
+
+    def ask(self, name: str, operation: str, *, timeout_s: float = RUN_TIMEOUT_S, **arguments: Any) -> Any:
+        """A call to the runner or the framework; a crash or an unforeseen failure is the model's, and a SourceError."""
+        worker = self.runner if name == "runner" else self.framework
+        what = "ONNX Runtime" if name == "runner" else "torch"
+        try:
+            return worker.call(operation, timeout_s=timeout_s, **arguments)
+        except WorkerDied as error:
+            self.dismiss(name)
+            message = f"the model brings {what} down: {error.why} ({operation})"
+            hint = f"Try another version of {what}, or export the model anew; '-v' shows what was printed."
+            raise SourceError(self.plain(message), hint=hint) from None
+        except OperationFailed as error:
+            raise SourceError(self.plain(f"the model cannot be used ({operation}): {error}")) from None
+        except ArtifactctlError as error:
+            raise type(error)(self.plain(str(error)), hint=error.hint) from None
+
+    def plain(self, text: str) -> str:
+        """Without the scratch folder, which means nothing to anyone."""
+        return re.sub(re.escape(str(self._scratch)) + r"/(?:[^/\s\"']+/)*", "", text)
 
     def dismiss(self, name: str) -> None:
         """End a worker that died or is not needed any more; the next use starts a new one."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from artifactctl import __version__
+from artifactctl.errors import ConfigError
 
 PACKAGES = (
     "numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-ep-openvino",
@@ -40,8 +41,16 @@ def describe() -> dict[str, Any]:
         "packages": package_versions(),
     }
     if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
-        described["date"] = datetime.fromtimestamp(int(epoch), UTC).isoformat()
+        described["date"] = _date(epoch)
     return described
+
+
+def _date(epoch: str) -> str:
+    try:
+        return datetime.fromtimestamp(int(epoch), UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        hint = "It is a whole number of seconds, as 'date +%s' prints; or unset it."
+        raise ConfigError(f"SOURCE_DATE_EPOCH is {epoch!r}, which is not a time", hint=hint) from None
 
 
 def _cpu_model() -> str | None:

@@ -112,9 +112,10 @@ def workplace(artifacts: Path, model: str) -> Iterator[Path]:
     if not ignore.exists():
         ignore.write_text("*\n", encoding="utf-8")
     with FileLock(work / f"{model}.lock"):
-        for left in work.glob(f"{model}.build-*"):
+        # no model's name has an @, so these are this model's alone
+        for left in work.glob(f"{model}@build-*"):
             shutil.rmtree(left, ignore_errors=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f"{model}.build-", dir=work))
+        scratch = Path(tempfile.mkdtemp(prefix=f"{model}@build-", dir=work))
         try:
             yield scratch
         finally:

@@ -32,12 +32,15 @@ def recorded_name(text: str) -> str:
 
 def check_files(config: ModelConfig, root: Path) -> None:
     """Missing files are named before anything slow starts."""
+    target = config.source.target
+    parts = (target.rpartition(":")[0] if config.source.kind == "torch" else target, config.source.weights)
+    source = {recorded_name(part) for part in parts if part}
     for name, path in declared_files(config, root).items():
         if path.is_file():
             continue
         what = "is a folder" if path.is_dir() else "does not exist"
-        hint = f"Paths are relative to {'artifactctl.yaml' if root else 'the working directory'}; check the spelling."
-        kind = SourceError if name in (recorded_name(config.source.target), config.source.weights) else ConfigError
+        hint = "Check the spelling; paths in artifactctl.yaml are relative to its folder."
+        kind = SourceError if name in source else ConfigError
         raise kind(f"{name} {what}", hint=hint)
 
 

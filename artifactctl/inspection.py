@@ -63,9 +63,9 @@ def check(paths: list[Path], explicit: Path | None) -> list[Checked]:
 
 
 def _targets(path: Path) -> Iterator[tuple[str, Path]]:
-    if path.is_file() and path.name == folder.METADATA:
+    if path.name == folder.METADATA:
         yield "artifact", path.parent
-    elif path.is_dir() and ((path / folder.SUMS).exists() or parse_folder_name(path.name)):
+    elif parse_folder_name(path.name) or (path / folder.SUMS).exists():
         yield "artifact", path
     elif path.is_dir():
         below = list(_artifacts(path)) + list(_artifacts(path / "artifacts"))

@@ -26,6 +26,8 @@ def dump(metadata: Mapping[str, Any]) -> str:
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
+    # what our reader takes for a number must be quoted when it is a text
+    Dumper.add_implicit_resolver("tag:yaml.org,2002:float", yamlfile.EXPONENT, list("-+0123456789"))
     return yaml.dump(
         dict(metadata), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None
     )
@@ -36,9 +38,9 @@ def read_unchecked(folder: Path) -> dict[str, Any]:
     try:
         data = yamlfile.read(folder / "metadata.yaml").data
     except ConfigError as error:
-        raise ArtifactDamaged(f"{folder.name}/metadata.yaml: {error}") from None
+        raise ArtifactDamaged(f"{folder}/metadata.yaml: {error}") from None
     if not isinstance(data, dict):
-        raise ArtifactDamaged(f"{folder.name}/metadata.yaml is not a mapping")
+        raise ArtifactDamaged(f"{folder}/metadata.yaml is not a mapping")
     return data
 
 
@@ -48,7 +50,7 @@ def read(folder: Path) -> dict[str, Any]:
     if found:
         first = found[0]
         place = ".".join(str(part) for part in first.place)
-        raise ArtifactDamaged(f"{folder.name}/metadata.yaml: {place or 'top level'}: {first.message}")
+        raise ArtifactDamaged(f"{folder}/metadata.yaml: {place or 'top level'}: {first.message}")
     return data
 
 

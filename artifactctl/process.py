@@ -95,6 +95,7 @@ class Worker:
             self.close()
             raise WorkerDied(operation, f"no answer within {timeout_s:g} s", self._log()) from None
         if line is None:
+            self._answers.put(None)  # it stays dead
             raise WorkerDied(operation, _cause(self._process.wait()), self._log())
         return _unpack(json.loads(line))
 

@@ -75,7 +75,8 @@ class EquivalenceReport:
 
     @property
     def passed(self) -> bool:
-        return self.failure is None and bool(self.outputs) and self.reason is None
+        measures = [*self.outputs, *([self.accuracy] if self.accuracy else [])]
+        return self.failure is None and bool(self.outputs) and all(measure.passed for measure in measures)
 
     @property
     def reason(self) -> str | None:

@@ -33,25 +33,24 @@ def problems(data: Any, name: str) -> list[Problem]:
 
 def _phrase(error: Any) -> Iterator[Problem]:
     place = tuple(error.absolute_path)
+    if error.parent is None and "propertyNames" in error.absolute_schema_path:
+        name = error.instance
+        yield Problem((*place, name), f"{name!r} cannot be a name here: letters, digits, '_', '-' and '.' only")
+        return
     if error.validator == "additionalProperties" and isinstance(error.schema.get("properties"), Mapping):
         known = list(error.schema["properties"])
         for key in error.instance:
             if key not in known:
                 yield Problem((*place, key), f"unknown key {key!r}{_meant(key, known)}")
-    elif error.validator == "propertyNames":
-        yield Problem(
-            (*place, error.instance),
-            f"{error.instance!r} cannot be a name here: letters, digits, '_', '-' and '.' only",
-        )
     elif error.validator in ("oneOf", "anyOf") and error.context:
         best = max(error.context, key=lambda inner: (len(inner.absolute_path), inner.validator != "type"))
         if best.validator == "const" or len(best.absolute_path) == len(error.absolute_path):
-            yield Problem(place, error.schema.get("description") or error.message)
+            wanted = error.schema.get("description")
+            yield Problem(place, f"{error.instance!r} does not fit: {wanted}" if wanted else error.message)
         else:
             yield from _phrase(best)
     elif error.validator == "required":
-        missing = next(key for key in error.validator_value if key not in error.instance)
-        yield Problem(place, f"key {missing!r} is missing")
+        yield Problem(place, f"key {error.message.split(' is a required')[0]} is missing")
     elif error.validator == "enum":
         allowed = [str(value) for value in error.validator_value]
         yield Problem(

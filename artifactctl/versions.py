@@ -38,5 +38,8 @@ def is_model_name(name: str) -> bool:
 
 def model_name_from(stem: str) -> str:
     """The nearest valid name for a file's stem (`my model(1)` -> `my_model_1_`)."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", stem).lstrip(".-").replace("..", "_")[:100].rstrip(".")
-    return name if is_model_name(name) else f"model_{name}".removesuffix(".lock") if name else "model"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", stem).lstrip(".-").replace("..", "_")[:100]
+    name = re.sub(r"(\.lock|\.)+\Z", "", name)
+    if not name:
+        return "model"
+    return name if is_model_name(name) else f"model_{name[:90]}"

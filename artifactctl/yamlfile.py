@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     import yaml
 
 Place = tuple[str | int, ...]
-MAX_NODES = 20_000  # aliases can make a small file endless
-_EXPONENT = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?[eE][-+]?[0-9]+\Z")
+MAX_NODES, MAX_DEPTH = 20_000, 100  # aliases can make a small file endless
+EXPONENT = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?[eE][-+]?[0-9]+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ def parse(text: str, name: str) -> Document:
             data = reader.value(root, ()) if root is not None else None
         finally:
             loader.dispose()
+    except RecursionError:
+        raise ConfigError(f"{name}: nested too deeply", hint="Write it with fewer levels.") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
@@ -75,16 +78,29 @@ class _Reader:
         import yaml
 
         self._count += 1
-        if self._count > MAX_NODES:
+        if self._count > MAX_NODES or len(place) > MAX_DEPTH:
             raise ConfigError(f"{self._name}: too many values (aliases that multiply?)", hint="Write the values out.")
         self.places.setdefault(place, (node.start_mark.line + 1, node.start_mark.column + 1))
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, place)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*place, index)) for index, item in enumerate(node.value)]
-        if node.tag.endswith(":str") and not getattr(node, "style", None) and _EXPONENT.match(node.value):
-            return float(node.value.replace("_", ""))
-        return self._loader.construct_object(node)
+        if node.tag.endswith(":str") and not getattr(node, "style", None) and EXPONENT.match(node.value):
+            return self._finite(float(node.value.replace("_", "")), node)
+        try:
+            value = self._loader.construct_object(node)
+        except (ValueError, KeyError, OverflowError) as error:
+            raise self._error(node, f"{node.value!r} cannot be read: {error}") from None
+        return self._finite(value, node) if isinstance(value, float) else value
+
+    def _finite(self, value: float, node: yaml.Node) -> float:
+        if not math.isfinite(value):
+            raise self._error(node, f"{node.value!r} is not a finite number")
+        return value
+
+    def _error(self, node: yaml.Node, message: str) -> ConfigError:
+        where = f"{self._name}:{node.start_mark.line + 1}:{node.start_mark.column + 1}"
+        return ConfigError(f"{where}: {message}", hint="Write a plain number, a text in quotes, or remove it.")
 
     def _mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:
         found: dict[str, Any] = {}

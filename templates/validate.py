@@ -131,8 +131,9 @@ class Tally:
         self.name, self.dtype, self.reason = name, "", ""
         self.exact = False
         self.count = self.unequal = self.top1_same = self.top1_total = 0
-        self.max_abs = self.max_error = self.max_error_absolute = self.sum_abs = self.peak = 0.0
-        self.sq_diff = self.sq_ref = self.sq_cand = self.dot = 0.0
+        self.max_abs = self.max_error = self.max_error_absolute = self.peak = 0.0
+        self.scale = 0.0  # sums are of values divided by this, so that squares neither overflow nor vanish
+        self.sum_abs = self.sq_diff = self.sq_ref = self.sq_cand = self.dot = 0.0
         self.varies = False
         self.seen: dict[tuple[int, ...], bytes] = {}
 
@@ -148,11 +149,9 @@ class Tally:
             self.varies = self.seen.setdefault(row.shape, mark) != mark
         if reference.shape != candidate.shape:
             self.reason = self.reason or f"shape {list(candidate.shape)} instead of {list(reference.shape)}"
-        elif reference.dtype.kind in "US" or candidate.dtype.kind in "US":
-            self._add_exact(reference, candidate)
-        elif reference.dtype != candidate.dtype:
+        elif (reference.dtype.kind, candidate.dtype.kind) != ("U", "U") and reference.dtype != candidate.dtype:
             self.reason = self.reason or f"dtype {candidate.dtype} instead of {reference.dtype}"
-        elif reference.dtype.kind in "biu":
+        elif reference.dtype.kind in "biuUS":
             self._add_exact(reference, candidate)
         else:
             self._add_floats(reference, candidate)
@@ -160,9 +159,6 @@ class Tally:
     def _add_exact(self, reference: Array, candidate: Array) -> None:
         self.exact = True
         self.count += reference.size
-        if reference.dtype.kind != candidate.dtype.kind and "b" not in reference.dtype.kind + candidate.dtype.kind:
-            self.reason = self.reason or f"dtype {candidate.dtype} instead of {reference.dtype}"
-            return
         self.unequal += int(np.count_nonzero(reference != candidate))
         if reference.size and reference.dtype.kind in "biu":
             gap = np.abs(reference.astype(np.float64) - candidate.astype(np.float64))
@@ -189,16 +185,30 @@ class Tally:
         r, c = r[finite], c[finite]
         if not r.size:
             return
-        gap, size = np.abs(r - c), np.abs(r)
-        self.max_abs = max(self.max_abs, float(gap.max()))
-        self.max_error_absolute = self.max_abs
+        with np.errstate(over="ignore"):
+            gap, size = np.abs(r - c), np.abs(r)
+        if not np.isfinite(gap).all():
+            self.reason = self.reason or "the difference is too large for a number"
+            return
+        self.max_abs = self.max_error_absolute = max(self.max_abs, float(gap.max()))
         self.max_error = max(self.max_error, float((gap / np.maximum(1.0, size)).max()))
         self.peak = max(self.peak, float(size.max()))
+        self._rescale(max(float(size.max()), float(np.abs(c).max())))
+        if self.scale:
+            r, c, gap = r / self.scale, c / self.scale, gap / self.scale
         self.sum_abs += float(gap.sum())
         self.sq_diff += float(np.vdot(gap, gap))
         self.sq_ref += float(np.vdot(r, r).real)
         self.sq_cand += float(np.vdot(c, c).real)
         self.dot += float(np.vdot(r, c).real)
+
+    def _rescale(self, peak: float) -> None:
+        if peak > self.scale:
+            factor = self.scale / peak
+            self.sum_abs *= factor
+            self.sq_diff, self.sq_ref = self.sq_diff * factor**2, self.sq_ref * factor**2
+            self.sq_cand, self.dot = self.sq_cand * factor**2, self.dot * factor**2
+            self.scale = peak
 
     @property
     def rel_l2(self) -> float | None:
@@ -218,17 +228,18 @@ class Tally:
 
     def result(self, bound: dict[str, Any]) -> dict[str, Any]:
         reason = self.reason or (self._exact_reason(bound) if self.exact else self._float_reason(bound))
-        broken, floats = bool(self.reason), not self.exact
+        numbers, floats = not self.reason and self.dtype != "string", not self.reason and not self.exact
         error = self.max_error_absolute if bound.get("absolute") else self.max_error
+        mean = self.sum_abs * (self.scale or 1.0) / self.count if self.count else None
         return {
             "name": self.name,
             "dtype": self.dtype or None,
-            "max_abs": None if broken or self.dtype == "string" else self.max_abs,
-            "max_error": None if broken or self.dtype == "string" else error,
-            "mean_abs": None if broken or self.dtype == "string" or not self.count else self.sum_abs / self.count,
-            "rel_l2": None if broken or not floats else self.rel_l2,
-            "cosine": None if broken or not floats else self.cosine,
-            "top1": None if broken else self.top1,
+            "max_abs": self.max_abs if numbers else None,
+            "max_error": error if numbers else None,
+            "mean_abs": mean if numbers else None,
+            "rel_l2": self.rel_l2 if floats else None,
+            "cosine": self.cosine if floats else None,
+            "top1": self.top1 if floats else None,
             "bound": bound.get("max_abs"),
             "vacuous": not self.varies,
             "passed": not reason,

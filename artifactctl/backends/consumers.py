@@ -30,7 +30,7 @@ class Consumers:
     def __init__(self, model: ModelProto) -> None:
         self._users: dict[str, list[NodeProto]] = {}
         self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
-        for node in graph.nodes(model.graph):
+        for node in graph.nodes(model):
             for name in node.input:
                 self._users.setdefault(name, []).append(node)
             if node.op_type == "Constant":

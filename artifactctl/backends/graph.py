@@ -7,13 +7,14 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
+from artifactctl.backends.external import external_files, load_external
 from artifactctl.errors import SourceError
 
 EXTERNAL_OVER_BYTES = 1_500_000_000  # protobuf ends at 2 GiB
@@ -39,40 +40,64 @@ def load(path: Path, *, with_data: bool = True) -> ModelProto:
     if head.startswith(b"version https://git-lfs"):
         raise SourceError(f"{path.name} is a git-lfs pointer, not the model", hint="Run 'git lfs pull' first.")
     try:
-        model = onnx.load_model(str(path), load_external_data=False)
+        model = onnx.load_model(str(path), format="protobuf", load_external_data=False)
     except (DecodeError, UnicodeDecodeError, RuntimeError) as error:
         hint = "It is damaged, truncated, or another kind of file; fetch or export it again."
         raise SourceError(f"{path.name} is not a whole ONNX file ({error})", hint=hint) from None
     if not model.ir_version or not model.graph.output or not model.opset_import:
         hint = "An ONNX model has an IR version, an opset and at least one output; fetch or export it again."
         raise SourceError(f"{path.name} is not an ONNX model", hint=hint)
-    external_files(model, path)
+    if not _is_text(model):
+        raise SourceError(f"{path.name} is damaged: a name in it is not text", hint="Fetch or export it again.")
     if with_data:
-        onnx.load_external_data_for_model(model, str(path.parent))
+        load_external(model, path)
+    else:
+        external_files(model, path)
     return model
 
 
-def tensors(graph: GraphProto) -> Iterator[TensorProto]:
-    """Every tensor that is stored in the graph: initializers, attributes, and those of inner graphs."""
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    for node in graph.node:
+def _is_text(model: ModelProto) -> bool:
+    """protobuf hands a string that is not UTF-8 out as bytes; everything after this relies on text."""
+    words: list[Any] = [model.producer_name, model.producer_version, *(entry.domain for entry in model.opset_import)]
+    for node in nodes(model):
+        words += [node.name, node.op_type, node.domain, *node.input, *node.output]
+        words += [attribute.name for attribute in node.attribute]
+    for graph in graphs(model):
+        values = (*graph.input, *graph.output, *graph.value_info)
+        words += [value.name for value in (*values, *graph.initializer)]
+        words += [dim.dim_param for value in values for dim in value.type.tensor_type.shape.dim]
+    return all(isinstance(word, str) for word in words)
+
+
+def graphs(model: ModelProto) -> Iterator[GraphProto]:
+    """The graph and every inner graph: of If, Loop and Scan, at any depth, in functions too."""
+    yield model.graph
+    for node in nodes(model):
+        for attribute in node.attribute:
+            yield from inner_graphs(attribute)
+
+
+def nodes(model: ModelProto) -> Iterator[NodeProto]:
+    """Every node, at any depth, in functions too."""
+    waiting = [model.graph.node, *(function.node for function in model.functions)]
+    while waiting:
+        for node in waiting.pop():
+            yield node
+            waiting += [inner.node for attribute in node.attribute for inner in inner_graphs(attribute)]
+
+
+def tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """Every tensor that is stored in the model: initializers and attributes."""
+    for graph in graphs(model):
+        yield from graph.initializer
+        for sparse in graph.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for node in nodes(model):
         for attribute in node.attribute:
             if attribute.type == AttributeProto.TENSOR:
                 yield attribute.t
             elif attribute.type == AttributeProto.TENSORS:
                 yield from attribute.tensors
-            for inner in inner_graphs(attribute):
-                yield from tensors(inner)
-
-
-def nodes(graph: GraphProto) -> Iterator[NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in inner_graphs(attribute):
-                yield from nodes(inner)
 
 
 def inner_graphs(attribute: AttributeProto) -> Iterator[GraphProto]:
@@ -82,74 +107,46 @@ def inner_graphs(attribute: AttributeProto) -> Iterator[GraphProto]:
         yield from attribute.graphs
 
 
-def external_files(model: ModelProto, path: Path) -> list[str]:
-    """Names of the external data files, each proved to be whole and inside the model's own folder."""
-    home = path.parent.resolve()
-    needed: dict[str, int] = {}
-    for tensor in tensors(model.graph):
-        if tensor.data_location != TensorProto.EXTERNAL:
-            continue
-        entries = {entry.key: entry.value for entry in tensor.external_data}
-        location = entries.get("location", "")
-        pure = PurePosixPath(location.replace("\\", "/"))
-        outside = pure.is_absolute() or ".." in pure.parts or ":" in location
-        if not location or outside or not (home / pure).resolve().is_relative_to(home):
-            hint = "External data must lie beside the model; save the model again with a relative location."
-            raise SourceError(
-                f"{path.name}: tensor {tensor.name!r} points outside the model's folder ({location!r})", hint=hint
-            )
-        try:
-            end = int(entries.get("offset", 0)) + int(entries.get("length", 0))
-        except ValueError:
-            raise SourceError(f"{path.name}: tensor {tensor.name!r} has a damaged external data entry") from None
-        needed[location] = max(needed.get(location, 0), end)
-    for location, end in needed.items():
-        file = home / location
-        hint = f"Fetch {location} again; it belongs beside {path.name}."
-        if not file.is_file():
-            raise SourceError(f"{path.name}: its external data {location!r} is missing", hint=hint)
-        if file.stat().st_size < end:
-            message = f"{path.name}: its external data {location!r} is truncated ({file.stat().st_size} of {end} bytes)"
-            raise SourceError(message, hint=hint)
-    return sorted(needed)
-
-
 def stage_onnx(source: str, folder: str) -> dict[str, Any]:
     """Copy a model and its external data into `folder`; from here on only the copy is read."""
     origin, target = Path(source), Path(folder)
     names = external_files(load(origin, with_data=False), origin)
     target.mkdir(parents=True, exist_ok=True)
-    files = [_copy(origin, target / "model.onnx")]
+    staged = target / origin.name  # its own name: external data may be called model.onnx
+    files = [_copy(origin, staged, origin.name)]
     for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        files.append(_copy(origin.parent / name, target / name))
-    staged = target / "model.onnx"
+        files.append(_copy(origin.parent / name, target / name, name))
     return {"path": str(staged), "files": files} | describe(load(staged, with_data=False))
 
 
-def _copy(source: Path, target: Path) -> dict[str, Any]:
+def _copy(source: Path, target: Path, name: str) -> dict[str, Any]:
     digest, size = hashlib.sha256(), 0
     with source.open("rb") as reader, target.open("wb") as writer:
         while block := reader.read(1 << 20):
             digest.update(block)
             size += writer.write(block)
-    return {"name": source.name, "sha256": digest.hexdigest(), "size_bytes": size}
+    return {"name": name, "sha256": digest.hexdigest(), "size_bytes": size}
 
 
 def describe(model: ModelProto) -> dict[str, Any]:
     opsets = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
-    return {"opset": opsets.get("ai.onnx", max(opsets.values())), "opsets": opsets, "precision": precision(model)}
+    return {
+        "opset": opsets.get("ai.onnx", max(opsets.values(), default=0)),
+        "opsets": opsets,
+        "precision": precision(model),
+    }
 
 
 def precision(model: ModelProto) -> str:
     """By what most of the weights are, unless quantized operators say otherwise."""
-    kinds = {node.op_type for node in nodes(model.graph)}
+    kinds = {node.op_type for node in nodes(model)}
     if any(kind.endswith("NBits") for kind in kinds):
         return "int4"
     if kinds & _QUANTIZED or any(kind.startswith("QLinear") for kind in kinds):
         return "int8"
     weight: Counter[str] = Counter()
-    for tensor in tensors(model.graph):
+    for tensor in tensors(model):
         if tensor.data_type in _FLOATS:
             weight[_FLOATS[tensor.data_type]] += _elements(tensor)
     return weight.most_common(1)[0][0] if weight else "fp32"
@@ -167,7 +164,7 @@ def inspect(path: str) -> dict[str, Any]:
     file = Path(path)
     model = load(file, with_data=False)
     external = external_files(model, file)
-    operators = Counter((node.domain or "ai.onnx", node.op_type) for node in nodes(model.graph))
+    operators = Counter((node.domain or "ai.onnx", node.op_type) for node in nodes(model))
     initializers = {tensor.name for tensor in model.graph.initializer}
     return {
         "ir_version": model.ir_version,
@@ -179,7 +176,7 @@ def inspect(path: str) -> dict[str, Any]:
             {"domain": domain, "operator": kind, "count": count}
             for (domain, kind), count in sorted(operators.items(), key=lambda item: (-item[1], item[0]))
         ],
-        "parameters": sum(_elements(tensor) for tensor in tensors(model.graph)),
+        "parameters": sum(_elements(tensor) for tensor in tensors(model)),
         "precision": precision(model),
         "portability": portability(model),
         "size_bytes": sum(item.stat().st_size for item in (file, *(file.parent / name for name in external))),
@@ -188,17 +185,18 @@ def inspect(path: str) -> dict[str, Any]:
 
 
 def portability(model: ModelProto) -> str:
-    domains = {node.domain for node in nodes(model.graph)}
-    kinds = {node.op_type for node in nodes(model.graph)}
+    domains = {node.domain for node in nodes(model)}
+    kinds = {node.op_type for node in nodes(model)}
     if "EPContext" in kinds:
         return "this-device"
     if "com.microsoft.nchwc" in domains:
         return "cpu:nchwc"
     own = {function.domain for function in model.functions}
     other = domains - {"", "ai.onnx", "ai.onnx.ml"} - own
-    if all(domain.startswith(("com.microsoft", "ai.onnx")) for domain in other):
-        return "ort-only" if other else "any"
-    return "custom:" + ",".join(sorted(domain for domain in other if not domain.startswith("com.microsoft")))
+    custom = sorted(domain for domain in other if not domain.startswith("com.microsoft"))
+    if custom:
+        return f"custom:{','.join(custom)}"
+    return "ort-only" if other else "any"
 
 
 def inspect_values(values: Iterable[onnx.ValueInfoProto]) -> list[dict[str, Any]]:
@@ -226,19 +224,13 @@ def shape_of(tensor: onnx.TypeProto.Tensor) -> list[int | str | None] | None:
 
 def clean(model: ModelProto) -> None:
     """Take out what depends on the machine that made the file: stack traces, and domains no node uses."""
-    for node in nodes(model.graph):
+    for node in nodes(model):
         node.doc_string = ""
         del node.metadata_props[:]
-    for function in model.functions:
-        for node in function.node:
-            node.doc_string = ""
-            del node.metadata_props[:]
     for value in (*model.graph.value_info, *model.graph.input, *model.graph.output, *model.graph.initializer):
         del value.metadata_props[:]
     del model.graph.metadata_props[:]
-    used = {node.domain for node in nodes(model.graph)} | {
-        domain for function in model.functions for domain in (function.domain, *(node.domain for node in function.node))
-    }
+    used = {node.domain for node in nodes(model)} | {function.domain for function in model.functions}
     kept = [entry for entry in model.opset_import if entry.domain in used or not entry.domain]
     kept.sort(key=lambda entry: entry.domain)
     kept = [type(entry).FromString(entry.SerializeToString()) for entry in kept]
@@ -254,7 +246,7 @@ def save_normalized(source: str, target: str, verbatim: bool = False) -> dict[st
     if verbatim and not external:
         shutil.copyfile(origin, destination)
     else:
-        onnx.load_external_data_for_model(model, str(origin.parent))
+        load_external(model, origin)
         if not verbatim:
             clean(model)
         save(model, destination)
@@ -264,7 +256,7 @@ def save_normalized(source: str, target: str, verbatim: bool = False) -> dict[st
 
 
 def save(model: ModelProto, path: Path) -> None:
-    if sum(len(tensor.raw_data) for tensor in tensors(model.graph)) <= EXTERNAL_OVER_BYTES:
+    if sum(len(tensor.raw_data) for tensor in tensors(model)) <= EXTERNAL_OVER_BYTES:
         try:
             path.write_bytes(model.SerializeToString(deterministic=True))
         except (EncodeError, ValueError):

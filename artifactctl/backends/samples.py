@@ -236,7 +236,8 @@ def _watch(model: onnx.ModelProto, file: Path, conditions: list[str], settings: 
     for name in dict.fromkeys(conditions):
         if name not in present:
             watched.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.BOOL, None))
-    path = file.with_name("watched.onnx")
+    path = file.parent.parent / "watched" / "model.onnx"
+    path.parent.mkdir(exist_ok=True)
     graph.save(watched, path)
     return _open(path, settings)
 

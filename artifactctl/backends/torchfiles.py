@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,8 @@ def _read_state(path: Path) -> dict[str, torch.Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError, AttributeError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()  # torch colours its messages
+        reason = text.splitlines()[0] if text else type(error).__name__
         hint = (
             "A pickle can run any code. Save the weights alone: safetensors.torch.save_file(model.state_dict(), FILE)."
         )

@@ -33,13 +33,18 @@ def read_data(
     total = next(iter(counts.values()))
     truth = _load_labels(labels, total) if labels else None
     step = min(_fit(spec, arrays, samples.name) for spec in plan["inputs"])
-    loose = all(arrays[spec["name"]].ndim == len(spec["shape"]) + 1 for spec in plan["inputs"])
-    if not loose and step > 1 and not _free_batch(plan):
+    loose = {spec["name"]: arrays[spec["name"]].ndim == len(spec["shape"]) + 1 for spec in plan["inputs"]}
+    if step > 1 and not _free_batch(plan):
         total -= total % step
     for start in range(0, total, step):
-        part = {name: array[start] if loose else array[start : start + step] for name, array in arrays.items()}
-        part = {name: array.astype(object) if array.dtype.kind == "U" else array for name, array in part.items()}
+        part = {name: array[start] if loose[name] else array[start : start + step] for name, array in arrays.items()}
+        part = {name: _strings(np.asarray(array)) for name, array in part.items()}
         yield part, None if truth is None else truth[start : start + step]
+
+
+def _strings(array: Array) -> Array:
+    """ONNX Runtime takes strings as objects."""
+    return array.astype(object) if array.dtype.kind == "U" else array
 
 
 def _free_batch(plan: Mapping[str, Any]) -> bool:
@@ -78,7 +83,7 @@ def _load_arrays(path: Path) -> dict[str, Array]:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, zipfile.BadZipFile, AttributeError, EOFError) as error:
+    except (OSError, ValueError, TypeError, zipfile.BadZipFile, AttributeError, EOFError) as error:
         hint = "Save it with numpy.savez(FILE, name=array, …); pickled objects are not read."
         raise ConfigError(f"{path.name} cannot be read as .npz: {error}", hint=hint) from None
 
@@ -86,10 +91,12 @@ def _load_arrays(path: Path) -> dict[str, Array]:
 def _load_labels(path: Path, total: int) -> Array:
     try:
         labels = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
         raise ConfigError(
             f"{path.name} cannot be read as .npy: {error}", hint="Save it with numpy.save(FILE, array)."
         ) from None
+    if not isinstance(labels, np.ndarray):
+        raise ConfigError(f"{path.name} is an archive, not one array", hint="Save it with numpy.save(FILE, array).")
     if labels.shape != (total,):
         raise ConfigError(f"{path.name} has shape {list(labels.shape)}, but there are {total} samples")
     return np.asarray(labels)

@@ -46,8 +46,7 @@ def main() -> None:
     threading.Thread(target=_receive, args=(sys.stdin, requests), daemon=True).start()
     while True:
         request = json.loads(requests.get())
-        answer = _perform(request["operation"], request["arguments"])
-        answers.write(json.dumps(answer, allow_nan=False) + "\n")
+        answers.write(_perform(request["operation"], request["arguments"]) + "\n")
         answers.flush()
 
 
@@ -69,30 +68,30 @@ def _die_with_parent() -> None:
             os._exit(0)
 
 
-def _perform(operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def _perform(operation: str, arguments: dict[str, Any]) -> str:
     try:
         module = importlib.import_module(f"artifactctl.backends.{OPERATIONS[operation]}")
-        return {"result": getattr(module, operation)(**arguments)}
+        return json.dumps({"result": getattr(module, operation)(**arguments)}, allow_nan=False)
     except ArtifactctlError as error:
         return _foreseen(error)
     except ImportError as error:
         return _foreseen(NotAvailable(f"{error.name or 'a package'} cannot be imported here ({error})"))
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             return _foreseen(NotAvailable("no space left on the disk", hint=NO_SPACE_HINT))
         return _unforeseen(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the one border: the parent decides what it means
         return _unforeseen(error)
 
 
-def _foreseen(error: ArtifactctlError) -> dict[str, Any]:
-    return {"error": {"kind": error.name, "message": str(error), "hint": error.hint, "trace": ""}}
+def _foreseen(error: ArtifactctlError) -> str:
+    return json.dumps({"error": {"kind": error.name, "message": str(error), "hint": error.hint, "trace": ""}})
 
 
-def _unforeseen(error: BaseException) -> dict[str, Any]:
+def _unforeseen(error: BaseException) -> str:
     trace = traceback.format_exc()
     sys.stderr.write(trace)
-    return {"error": {"kind": type(error).__name__, "message": str(error), "hint": "", "trace": trace}}
+    return json.dumps({"error": {"kind": type(error).__name__, "message": str(error), "hint": "", "trace": trace}})
 
 
 if __name__ == "__main__":

@@ -51,11 +51,14 @@ def root() -> None:
 
 
 def main() -> NoReturn:
-    signal.signal(signal.SIGTERM, _terminated)
+    for kind in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(kind, _interrupted)
     sys.exit(run(sys.argv[1:]))
 
 
-def _terminated(*_: object) -> NoReturn:
+def _interrupted(*_: object) -> NoReturn:
+    for kind in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(kind, signal.SIG_IGN)  # cleaning up takes a moment, and is not interrupted again
     raise KeyboardInterrupt
 
 
@@ -90,7 +93,7 @@ def run(arguments: list[str]) -> int:
 
 def disk_error(error: OSError) -> errors.ArtifactctlError:
     place = f" ({os.path.basename(str(error.filename))})" if error.filename else ""  # noqa: PTH119
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return errors.NotAvailable(f"no space left on the disk{place}", hint=errors.NO_SPACE_HINT)
     return errors.NotAvailable(
         f"{error.strerror or error}{place}", hint="Check the permissions and the disk; nothing was changed."

@@ -49,7 +49,7 @@ def build(
             known = ", ".join((recipes.AUTO, *recipes.RECIPES, f"{recipes.OLIVE_PREFIX}FILE.json"))
             raise click.BadParameter(f"{name!r} is not a recipe; choose from {known}", param_hint="--recipe")
     project = settings.project()
-    artifacts = Path(output) if output else (project.root if project else Path.cwd()) / "artifacts"
+    artifacts = Path(output).resolve() if output else (project.root if project else Path.cwd()) / "artifacts"
     built, error = [], None
     for owner, found in config.select(project, models, Path.cwd()):
         chosen = replace(
@@ -62,7 +62,7 @@ def build(
                 request = BuildRequest(chosen, owner.root, artifacts, force, settings.verbose)
                 built.append(find_unchanged(request, say) or _build(request, say))
         except ArtifactctlError as failure:  # what was built before stays, and is reported
-            error = failure
+            error = type(failure)(f"{chosen.name}: {failure}", hint=failure.hint)
             break
     return Result(build_data(built), build_text(built), error)
 

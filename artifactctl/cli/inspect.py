@@ -17,19 +17,15 @@ def inspect(settings: Settings, target: str) -> Result:
     from pathlib import Path
 
     from artifactctl import folder, inspection
-    from artifactctl.errors import SourceError
-    from artifactctl.process import Worker, WorkerDied
+    from artifactctl.crew import Crew
     from artifactctl.report.text import inspect_text
 
     path = Path(target)
     artifact = inspection.whole_artifact(path) if path.is_dir() else None
     model = path / folder.MODEL if artifact else path
     inspection.existing_file(model)
-    with tempfile.TemporaryDirectory() as scratch, Worker("inspect", Path(scratch), verbose=settings.verbose) as worker:
-        try:
-            data = worker.call("inspect", path=str(model.resolve()), timeout_s=600)
-        except WorkerDied as error:
-            raise SourceError(f"{target} cannot be inspected: onnx {error.why}\n{error.log}") from None
+    with tempfile.TemporaryDirectory() as scratch, Crew(Path(scratch), Path.cwd(), verbose=settings.verbose) as crew:
+        data = crew.ask("runner", "inspect", path=str(model.resolve()))
     data = {"path": target} | data
     if artifact:
         keys = ("model_name", "version", "precision", "optimization", "runtime", "latency_ms", "accuracy_drop")

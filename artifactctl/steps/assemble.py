@@ -22,18 +22,23 @@ def assemble(reference: ReferenceModel, choice: Choice, home: Path, scratch: Pat
     chosen, provider = choice.chosen, reference.session.provider
     assert chosen.candidate.path is not None
     verbatim = chosen.candidate.recipe == SOURCE_RECIPE
-    saved = crew.runner.call(
-        "save_normalized", source=str(chosen.candidate.path), target=str(staged / folder.MODEL), verbatim=verbatim
+    saved = crew.ask(
+        "runner",
+        "save_normalized",
+        source=str(chosen.candidate.path),
+        target=str(staged / folder.MODEL),
+        verbatim=verbatim,
     )
-    described = crew.runner.call("inspect", path=str(staged / folder.MODEL))
-    crew.runner.call("write_golden", folder=str(reference.samples), target=str(staged / folder.GOLDEN))
+    described = crew.ask("runner", "inspect", path=str(staged / folder.MODEL))
+    crew.ask("runner", "write_golden", folder=str(reference.samples), target=str(staged / folder.GOLDEN))
     _write_json(staged / "evidence" / "equivalence.json", _equivalence_evidence(reference, choice))
     _write_json(staged / "evidence" / f"latency.{provider}.json", _latency_evidence(reference, choice))
     version = folder.next_free(home)
     content = _metadata(reference, choice, version, saved | described, staged, home)
-    (staged / folder.METADATA).write_text(metadata.dump(content), encoding="utf-8", newline="\n")
     (staged / folder.VALIDATE).write_text(metadata.render_validate(content), encoding="utf-8", newline="\n")
     (staged / "README.md").write_text(metadata.render_card(content), encoding="utf-8", newline="\n")
+    content["files"] = [asdict(folder.file_digest(staged / name, name)) for name in folder.listing(staged)]
+    (staged / folder.METADATA).write_text(metadata.dump(content), encoding="utf-8", newline="\n")
     folder.write_sums(staged)
     path = folder.publish(staged, home, version)
     return ArtifactFolder(reference.source.config.name, version, path, "built", content)
@@ -96,7 +101,7 @@ def _metadata(
         },
         "latency": _latency_numbers(latency),
         "environment": made,
-        "files": [asdict(folder.file_digest(staged / name, name)) for name in folder.listing(staged)],
+        "files": [],
         "previous": _previous(home),
     }
 

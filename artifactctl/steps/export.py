@@ -10,18 +10,14 @@ from artifactctl import folder
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, NotEquivalent, SourceError
 from artifactctl.folder import FileDigest
-from artifactctl.process import OperationFailed, Worker, WorkerDied
 from artifactctl.providers import PROVIDERS
 from artifactctl.records import EquivalenceReport, ReferenceModel, Session, SourceModel
 from artifactctl.steps.verify import bounds_of
 
-EXPORT_TIMEOUT_S = 1800.0
-RUN_TIMEOUT_S = 1800.0
-
 
 def session_for(provider: str, crew: Crew) -> Session:
     row = PROVIDERS[provider]
-    here = crew.runner.call("describe_runtime")
+    here = crew.ask("runner", "describe_runtime")
     if row.execution_provider not in here["providers"]:
         names = ", ".join(name for name, other in PROVIDERS.items() if other.execution_provider in here["providers"])
         raise NotAvailable(f"provider {provider} is not available here (this machine has {names})", hint=row.install)
@@ -33,24 +29,23 @@ def make_reference(source: SourceModel, provider: str, scratch: Path, crew: Crew
     session = session_for(provider, crew)
     path, info, source = _as_onnx(source, scratch, crew)
     sha256 = folder.digest(path)
-    plan = _ask(
-        crew.runner, "plan_inputs", path=str(path), settings=_as_written(session), seed=int(sha256[:12], 16),
+    plan = crew.ask("runner", "plan_inputs", path=str(path), settings=_as_written(session), seed=int(sha256[:12], 16),
         declared={name: asdict(spec) for name, spec in source.config.source.inputs.items()},
         probe=source.config.source.kind == "onnx",
     )  # fmt: skip
     samples = scratch / "samples"
     data = source.config.data
-    entries = crew.runner.call(
-        "write_samples", plan=plan, folder=str(samples),
+    entries = crew.ask(
+        "runner", "write_samples", plan=plan, folder=str(samples),
         samples=str(source.root / data.samples) if data.samples else None,
         labels=str(source.root / data.labels) if data.labels else None,
     )  # fmt: skip
     if source.config.source.kind == "onnx":
-        refused = _ask(
-            crew.runner, "answer_as_written", path=str(path), folder=str(samples), settings=_as_written(session)
+        refused = crew.ask(
+            "runner", "answer_as_written", path=str(path), folder=str(samples), settings=_as_written(session)
         )
     else:
-        refused = _ask(crew.framework, "answer", folder=str(samples))
+        refused = crew.ask("framework", "answer", folder=str(samples))
         crew.dismiss("framework")
     plan = _inside_domain(plan, entries, refused)
     reference = ReferenceModel(
@@ -65,8 +60,7 @@ def _as_onnx(source: SourceModel, scratch: Path, crew: Crew) -> tuple[Path, dict
         return source.path, _describe(source.path, crew) | {"framework": "the ONNX file as written"}, source
     spec, path = source.config.source, scratch / "reference" / "model.onnx"
     path.parent.mkdir()
-    info = _ask(
-        crew.framework, "export", kind=spec.kind, target=spec.target, weights=spec.weights, opset=spec.opset,
+    info = crew.ask("framework", "export", kind=spec.kind, target=spec.target, weights=spec.weights, opset=spec.opset,
         inputs={name: asdict(value) for name, value in spec.inputs.items()}, root=str(source.root), output=str(path),
     )  # fmt: skip
     known = {entry.path for entry in source.files}
@@ -76,9 +70,9 @@ def _as_onnx(source: SourceModel, scratch: Path, crew: Crew) -> tuple[Path, dict
 
 
 def _describe(path: Path, crew: Crew) -> dict[str, Any]:
-    info: dict[str, Any] = crew.runner.call("inspect", path=str(path))
+    info: dict[str, Any] = crew.ask("runner", "inspect", path=str(path))
     opsets = info["opsets"]
-    return info | {"opset": opsets.get("ai.onnx", max(opsets.values()))}
+    return info | {"opset": opsets.get("ai.onnx", max(opsets.values(), default=0))}
 
 
 def _sorted(files: list[FileDigest]) -> tuple[FileDigest, ...]:
@@ -92,18 +86,6 @@ def _as_written(session: Session) -> dict[str, Any]:
         session, provider="cpu", execution_provider=row.execution_provider, graph_level="disabled", options={}
     )
     return asdict(judge)
-
-
-def _ask(worker: Worker, operation: str, **arguments: Any) -> Any:
-    """A call whose crash or refusal is the source's fault."""
-    try:
-        return worker.call(operation, timeout_s=RUN_TIMEOUT_S, **arguments)
-    except WorkerDied as error:
-        detail = f"\n{error.log}" if error.log else ""
-        hint = "The model brings its runtime down; try another version of onnxruntime or torch, or export it anew."
-        raise SourceError(f"the source model {error.why} ({operation}){detail}", hint=hint) from None
-    except OperationFailed as error:
-        raise SourceError(f"the source model cannot be used ({operation}): {error}") from None
 
 
 def _inside_domain(
@@ -142,7 +124,9 @@ def _settle(reference: ReferenceModel, crew: Crew) -> ReferenceModel:
         "bounds": bounds_of(config.equivalence),
         "batched": reference.plan["batched"],
     }
-    written = EquivalenceReport.from_dict(_ask(crew.runner, "prove", settings=_as_written(reference.session), **common))
+    written = EquivalenceReport.from_dict(
+        crew.ask("runner", "prove", settings=_as_written(reference.session), **common)
+    )
     if not written.passed:
         if config.source.kind == "onnx":
             message = f"the source does not agree with itself: {written.reason}"
@@ -151,7 +135,7 @@ def _settle(reference: ReferenceModel, crew: Crew) -> ReferenceModel:
             message = f"the exported ONNX model is not the source: {written.reason}"
             hint = "Compare source.inputs with forward; sizes that must stay fixed should be numbers, not names."
         raise NotEquivalent(message, hint=hint)
-    noise = _ask(crew.runner, "noise", settings=asdict(reference.session), **common)
+    noise = crew.ask("runner", "noise", settings=asdict(reference.session), **common)
     if noise["graph_level"] is None:
         reasons = "; ".join(f"{entry['graph_level']}: {entry['reason']}" for entry in noise["levels"])
         message = (

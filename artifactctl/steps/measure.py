@@ -9,7 +9,7 @@ from typing import Any
 
 from artifactctl import pairs
 from artifactctl.crew import Crew
-from artifactctl.process import OperationFailed, WorkerDied
+from artifactctl.errors import SourceError
 from artifactctl.records import Candidate, LatencyReport, ReferenceModel, Timing, Tried
 
 ROUND_PAIRS = 20
@@ -25,7 +25,8 @@ def measure(reference: ReferenceModel, tried: Tried, budget_s: float, crew: Crew
     while len(rounds) < MAX_ROUNDS and (not rounds or time.monotonic() < deadline):
         try:
             rounds.append(
-                crew.runner.call(
+                crew.ask(
+                    "runner",
                     "measure_round",
                     candidate=str(candidate.path),
                     baseline=str(reference.path),
@@ -37,12 +38,7 @@ def measure(reference: ReferenceModel, tried: Tried, budget_s: float, crew: Crew
                     timeout_s=budget_s * 2 + 600,
                 )
             )
-        except WorkerDied as error:
-            crew.dismiss("runner")
-            return replace(
-                tried, candidate=replace(candidate, failure=f"ONNX Runtime {error.why} while it was measured")
-            )
-        except OperationFailed as error:
+        except SourceError as error:
             return replace(tried, candidate=replace(candidate, failure=f"it could not be measured: {error}"))
         if len(rounds) >= MIN_ROUNDS and pairs.ratio_of(_pairs(rounds)).width <= CLEAR_WIDTH:
             break

@@ -9,7 +9,7 @@ from typing import Any
 
 from artifactctl import recipes
 from artifactctl.crew import Crew
-from artifactctl.errors import ArtifactctlError, ConfigError, NotAvailable
+from artifactctl.errors import ArtifactctlError, ConfigError, NotAvailable, SourceError
 from artifactctl.process import OperationFailed, WorkerDied
 from artifactctl.records import Candidate, PassResult, ReferenceModel
 
@@ -23,7 +23,7 @@ def check_olive_file(path: Path, shown: str) -> None:
         raise ConfigError(
             f"{shown} is not a readable JSON file: {error}", hint="It is an Olive run configuration."
         ) from None
-    if not isinstance(data, dict) or not isinstance(data.get("passes"), dict):
+    if not isinstance(data, dict) or not isinstance(data.get("passes"), dict) or not data["passes"]:
         hint = 'Add them: {"passes": {"q": {"type": "OnnxDynamicQuantization"}}}.'
         raise ConfigError(f"{shown} is not an Olive run configuration: it has no passes", hint=hint)
 
@@ -33,7 +33,7 @@ def optimize(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) ->
     if name.startswith(recipes.OLIVE_PREFIX):
         return _run_file(reference, name, scratch, crew)
     recipe = recipes.RECIPES[name]
-    info = crew.runner.call("inspect", path=str(reference.path))
+    info = crew.ask("runner", "inspect", path=str(reference.path))
     refusal = recipe.refusal(info["precision"], {entry["operator"] for entry in info["operators"]})
     if refusal:
         return Candidate(name, None, reference.precision, failure=refusal)
@@ -74,7 +74,10 @@ def _finish(name: str, path: Path, precision: str, results: list[PassResult], sc
         return Candidate(name, None, precision, passes=tuple(results), failure=reason, broken=broken)
     target = scratch / "candidates" / str(len(list((scratch / "candidates").glob("*")))) / "model.onnx"
     target.parent.mkdir(parents=True)
-    saved = crew.runner.call("save_normalized", source=str(path), target=str(target))
+    try:
+        saved = crew.ask("runner", "save_normalized", source=str(path), target=str(target))
+    except SourceError as error:
+        return Candidate(name, None, precision, passes=tuple(results), failure=str(error), broken=True)
     return Candidate(name, target, precision, saved["size_bytes"], tuple(results))
 
 
@@ -86,9 +89,9 @@ def _attempt(crew: Crew, operation: str, **arguments: Any) -> dict[str, Any] | s
         crew.dismiss("olive")
         return f"Olive's process {error.why}"
     except OperationFailed as error:
-        return str(error).strip().splitlines()[0][:300] if str(error).strip() else error.kind
+        return crew.plain(str(error).strip().splitlines()[0][:300])
     except NotAvailable:
         raise
     except ArtifactctlError as error:
-        return str(error)
+        return crew.plain(str(error))
     return found

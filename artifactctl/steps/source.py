@@ -6,10 +6,8 @@ from pathlib import Path
 
 from artifactctl import folder
 from artifactctl.crew import Crew
-from artifactctl.errors import SourceError
 from artifactctl.folder import FileDigest
 from artifactctl.inputs import check_files, declared_files, recorded_name
-from artifactctl.process import WorkerDied
 from artifactctl.project import ModelConfig
 from artifactctl.records import SourceModel
 
@@ -20,10 +18,7 @@ def read_source(config: ModelConfig, root: Path, scratch: Path, crew: Crew) -> S
     if config.source.kind != "onnx":
         return SourceModel(config, root, root / config.source.target, tuple(files))
     origin = root / config.source.target
-    try:
-        staged = crew.runner.call("stage_onnx", source=str(origin), folder=str(scratch / "source"))
-    except WorkerDied as error:
-        raise SourceError(f"{config.source.target} {error.why} while it was read") from None
+    staged = crew.ask("runner", "stage_onnx", source=str(origin), folder=str(scratch / "source"))
     beside = Path(config.source.target).parent
     model, *external = staged["files"]
     files[0] = FileDigest(recorded_name(config.source.target), model["sha256"], model["size_bytes"])

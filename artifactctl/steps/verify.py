@@ -9,12 +9,10 @@ from typing import Any
 from artifactctl import folder
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, SourceError
-from artifactctl.process import OperationFailed, WorkerDied
 from artifactctl.project import Equivalence
 from artifactctl.providers import PROVIDERS
 from artifactctl.records import Candidate, EquivalenceReport, ReferenceModel
 
-PROVE_TIMEOUT_S = 1800.0
 FRESH_SAMPLES = 5
 
 
@@ -33,18 +31,14 @@ def statement_of(equivalence: Equivalence) -> str:
 
 def prove(reference: ReferenceModel, candidate: Candidate, crew: Crew) -> EquivalenceReport:
     """The candidate, run as users will run it, against the source's own answers."""
-    provider = reference.session.provider
     try:
-        found = crew.runner.call(
-            "prove", path=str(candidate.path), folder=str(reference.samples), settings=asdict(reference.session),
-            bounds=bounds_of(reference.source.config.equivalence), batched=reference.plan["batched"],
-            timeout_s=PROVE_TIMEOUT_S,
+        found = crew.ask(
+            "runner", "prove", path=str(candidate.path), folder=str(reference.samples),
+            settings=asdict(reference.session), bounds=bounds_of(reference.source.config.equivalence),
+            batched=reference.plan["batched"],
         )  # fmt: skip
-    except WorkerDied as error:
-        crew.dismiss("runner")
-        return EquivalenceReport(provider, 0, (), failure=f"ONNX Runtime {error.why} on it")
-    except OperationFailed as error:
-        return EquivalenceReport(provider, 0, (), failure=str(error))
+    except SourceError as error:
+        return EquivalenceReport(reference.session.provider, 0, (), failure=str(error))
     return EquivalenceReport.from_dict(found)
 
 
@@ -71,16 +65,19 @@ def verify_artifact(
     plan = metadata["reference"]["samples"]
     kept = samples if reference is None else None
     try:
-        found = crew.runner.call(
-            "verify_golden", golden=str(path / folder.GOLDEN), batched=plan["batched"], count=kept, **common
+        found = crew.ask(
+            "runner", "verify_golden", golden=str(path / folder.GOLDEN), batched=plan["batched"], count=kept, **common
         )
         if reference is None:
             return EquivalenceReport.from_dict(found)
-        fresh = crew.runner.call(
-            "verify_fresh", reference=str(reference.resolve()), plan=plan, count=samples or FRESH_SAMPLES, **common
+        fresh = crew.ask(
+            "runner",
+            "verify_fresh",
+            reference=str(reference.resolve()),
+            plan=plan,
+            count=samples or FRESH_SAMPLES,
+            **common,
         )
-    except WorkerDied as error:
-        raise SourceError(f"ONNX Runtime {error.why} ({error.operation})\n{error.log}") from None
     except NotAvailable as error:
         name = settings["provider"]
         raise NotAvailable(str(error), hint=PROVIDERS[name].install) from None

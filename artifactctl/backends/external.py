@@ -1,0 +1,70 @@
+"""External data: whole, beside the model, and nowhere else."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path, PurePosixPath
+
+import onnx
+from onnx import ModelProto, TensorProto
+
+from artifactctl.backends import graph
+from artifactctl.errors import SourceError
+
+
+def external_files(model: ModelProto, path: Path) -> list[str]:
+    """Names of the external data files, each proved to be whole and inside the model's own folder."""
+    home = path.parent.resolve()
+    needed: dict[str, int] = {}
+    for tensor in graph.tensors(model):
+        if tensor.data_location != TensorProto.EXTERNAL:
+            continue
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location", "")
+        pure = PurePosixPath(location.replace("\\", "/"))
+        outside = pure.is_absolute() or ".." in pure.parts or ":" in location
+        if not location or outside or not (home / pure).resolve().is_relative_to(home):
+            hint = "External data must lie beside the model; save the model again with a relative location."
+            raise SourceError(
+                f"{path.name}: tensor {tensor.name!r} points outside the model's folder ({location!r})", hint=hint
+            )
+        needed[location] = max(needed.get(location, 0), _end(tensor, entries, path))
+    for location, end in needed.items():
+        file = home / location
+        hint = f"Fetch {location} again; it belongs beside {path.name}."
+        if not file.is_file():
+            raise SourceError(f"{path.name}: its external data {location!r} is missing", hint=hint)
+        if file.stat().st_size < end:
+            message = f"{path.name}: its external data {location!r} is truncated ({file.stat().st_size} of {end} bytes)"
+            raise SourceError(message, hint=hint)
+    return sorted(needed)
+
+
+def _end(tensor: TensorProto, entries: dict[str, str], path: Path) -> int:
+    """The first byte after the tensor; its size by its shape where no length is given."""
+    try:
+        offset = int(entries.get("offset", 0))
+        length = int(entries["length"]) if "length" in entries else _size(tensor)
+    except ValueError:
+        offset = length = -1
+    if offset < 0 or length < 0:
+        message = f"{path.name}: tensor {tensor.name!r} has a damaged external data entry"
+        raise SourceError(message, hint="Save or fetch the model again.")
+    return offset + length
+
+
+def _size(tensor: TensorProto) -> int:
+    try:
+        each = int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+    except (KeyError, TypeError):
+        return 0
+    return math.prod(tensor.dims) * each
+
+
+def load_external(model: ModelProto, path: Path) -> None:
+    external_files(model, path)
+    try:
+        onnx.load_external_data_for_model(model, str(path.parent))
+    except (onnx.checker.ValidationError, ValueError, OSError) as error:
+        hint = "External data must be plain files beside the model: no links."
+        raise SourceError(f"{path.name}: its external data cannot be read ({error})", hint=hint) from None

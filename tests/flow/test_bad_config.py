@@ -1,0 +1,212 @@
+"""Configurations, samples and options that do not fit."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from artifactctl import folder
+from tests.conftest import MODELS, Finished
+from tests.flow.refusal import fails
+
+Cli = Callable[..., Finished]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    shutil.copy(MODELS / "mlp.onnx", tmp_path)
+    return tmp_path
+
+
+def _configure(project: Path, *lines: str) -> None:
+    head = ["schema_version: 1", "models:", "  mlp:", "    source: {onnx: mlp.onnx}"]
+    (project / "artifactctl.yaml").write_text("\n".join([*head, *lines, ""]))
+
+
+@pytest.mark.parametrize("command", ["build", "check"])
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        pytest.param(
+            ["    optimise: {recipes: [fp32]}"],
+            ("artifactctl.yaml:5:5", "'optimise'", "perhaps you meant 'optimize'"),
+            id="unknown-key",
+        ),
+        pytest.param(
+            ["    equivalence:", "      max_abs: 1e-3", "      max_bas: 1e-3"],
+            ("artifactctl.yaml:7:7", "'max_bas'", "perhaps you meant 'max_abs'"),
+            id="unknown-inner-key",
+        ),
+        pytest.param(
+            ["    source: {onnx: other.onnx}"], ("artifactctl.yaml:5:5", "'source'", "twice"), id="duplicate-key"
+        ),
+        pytest.param(
+            ["    latency: {budget_s: 5, budget_s: 6}"],
+            ("artifactctl.yaml:5:28", "'budget_s'", "twice"),
+            id="duplicate-inner-key",
+        ),
+        pytest.param(["   optimize: {}"], ("artifactctl.yaml:5:", "YAML"), id="bad-indentation"),
+        pytest.param(
+            ["    providers: [cpu, cudo]"],
+            ("artifactctl.yaml:5:22", "'cudo'", "perhaps you meant 'cuda'"),
+            id="unknown-provider",
+        ),
+        pytest.param(
+            ["    optimize: {recipes: [fp61]}"], ("artifactctl.yaml:5:", "'fp61'", "fp16"), id="unknown-recipe"
+        ),
+        pytest.param(["    latency: {budget_s: soon}"], ("artifactctl.yaml:5:15", "'soon'"), id="not-a-number"),
+        pytest.param(
+            ["    equivalence: {max_abs: null}"], ("artifactctl.yaml:5:", "max_abs", "min_cosine"), id="no-measure"
+        ),
+        pytest.param(
+            ["    data: {labels: labels.npy}"], ("artifactctl.yaml:5:", "labels", "samples"), id="labels-only"
+        ),
+        pytest.param(["  ../up: {source: {onnx: mlp.onnx}}"], ("artifactctl.yaml:5:3", "'../up'"), id="name-of-a-path"),
+        pytest.param(["  none: {source: {}}"], ("artifactctl.yaml:5:", "onnx"), id="no-source"),
+        pytest.param(
+            ["  two: {source: {onnx: mlp.onnx, torchscript: mlp.pt}}"],
+            ("artifactctl.yaml:5:", "onnx", "torchscript"),
+            id="two-sources",
+        ),
+    ],
+)
+def test_a_configuration_that_does_not_fit(
+    cli: Cli, project: Path, command: str, lines: list[str], names: tuple[str, ...]
+) -> None:
+    _configure(project, *lines)
+    fails(cli, project, 3, command, names=names)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"- 1\n", b"models: *gone\n", b"schema_version: 2\n"])
+def test_a_file_that_is_no_configuration(cli: Cli, project: Path, content: bytes) -> None:
+    (project / "artifactctl.yaml").write_bytes(content)
+    fails(cli, project, 3, "check", names=("artifactctl.yaml",))
+
+
+def test_a_configuration_of_endless_aliases(cli: Cli, project: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    (project / "artifactctl.yaml").write_text("\n".join(lines))
+    fails(cli, project, 3, "check", names=("artifactctl.yaml", "too many"))
+
+
+def test_a_name_that_is_not_configured(cli: Cli, project: Path) -> None:
+    _configure(project)
+    error = fails(cli, project, 3, "build", "mpl", names=("'mpl'", "perhaps you meant 'mlp'"))
+    assert "mlp" in error["hint"]
+
+
+def _samples(**arrays: np.ndarray[Any, Any]) -> Callable[[Path], None]:
+    return lambda path: np.savez(path, **arrays)
+
+
+@pytest.mark.parametrize(
+    ("write", "names"),
+    [
+        pytest.param(_samples(x=np.zeros((6, 9), np.float32)), ("'x'", "[6, 9]", "8"), id="shape"),
+        pytest.param(_samples(x=np.zeros((6, 1, 1, 8), np.float32)), ("'x'", "[6, 1, 1, 8]"), id="rank"),
+        pytest.param(_samples(x=np.zeros((6, 8), np.float64)), ("'x'", "float64", "float32"), id="dtype"),
+        pytest.param(_samples(z=np.zeros((6, 8), np.float32)), ("['z']", "['x']"), id="names"),
+        pytest.param(
+            _samples(x=np.zeros((6, 8), np.float32), z=np.zeros(6, np.float32)),
+            ("'z'", "['x']"),
+            id="extra-name",
+        ),
+        pytest.param(_samples(x=np.zeros((0, 8), np.float32)), ("first axis",), id="no-sample"),
+        pytest.param(_samples(x=np.array([{"a": 1}], dtype=object)), ("cannot be read",), id="pickled"),
+        pytest.param(lambda path: path.write_bytes(b"PK\x03\x04 not a zip"), ("cannot be read",), id="damaged"),
+        pytest.param(lambda path: path.write_text("1,2,3\n"), ("cannot be read",), id="text"),
+        pytest.param(lambda path: path.write_bytes(b""), ("cannot be read",), id="empty"),
+        pytest.param(lambda path: None, ("does not exist",), id="missing"),
+    ],
+)
+def test_samples_that_do_not_fit(
+    cli: Cli, project: Path, write: Callable[[Path], None], names: tuple[str, ...]
+) -> None:
+    write(project / "samples.npz")
+    _configure(project, "    data: {samples: samples.npz}")
+    fails(cli, project, 3, "build", names=("samples.npz", *names))
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        pytest.param(np.zeros(5, np.int64), ("[5]", "6 samples"), id="length"),
+        pytest.param(np.zeros((6, 2), np.int64), ("[6, 2]", "6 samples"), id="rank"),
+        pytest.param(np.array([None] * 6), ("cannot be read",), id="pickled"),
+    ],
+)
+def test_labels_that_do_not_fit(cli: Cli, project: Path, labels: np.ndarray[Any, Any], names: tuple[str, ...]) -> None:
+    np.savez(project / "samples.npz", x=np.zeros((6, 8), np.float32))
+    np.save(project / "labels.npy", labels)
+    _configure(project, "    data: {samples: samples.npz, labels: labels.npy}")
+    fails(cli, project, 3, "build", names=("labels.npy", *names))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "names"),
+    [
+        ("--recipe", "fp61", ("'fp61'", "fp16")),
+        ("--recipe", "", ("''", "fp16")),
+        ("--provider", "cudo", ("'cudo'", "cuda")),
+        ("--outptu", "here", ("--outptu", "--output")),
+    ],
+)
+def test_an_option_that_nobody_knows(cli: Cli, project: Path, option: str, value: str, names: tuple[str, ...]) -> None:
+    fails(cli, project, 2, "build", "mlp.onnx", option, value, names=names)
+    assert not (project / "artifacts").exists()
+
+
+def test_a_relative_output_is_where_the_user_is(cli: Cli, project: Path) -> None:
+    done = cli("build", "mlp.onnx", "--output", "out", "--json")
+    assert done.code == 0, done.err
+    assert folder.damage(project / "out" / "mlp" / "artifact_v1") == []
+    assert done.json["data"]["artifacts"][0]["path"] == "out/mlp/artifact_v1"
+
+
+@pytest.mark.parametrize(("provider", "extra"), [("cuda", "gpu"), ("openvino", "openvino"), ("qnn", "qnn")])
+def test_a_provider_that_is_not_installed(cli: Cli, project: Path, provider: str, extra: str) -> None:
+    error = fails(cli, project, 9, "build", "mlp.onnx", "--provider", provider, names=(provider, "cpu"))
+    assert f"pip install 'artifactctl[{extra}]'" in error["hint"]
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        pytest.param(None, ("does not exist",), id="missing"),
+        pytest.param("{passes:", ("JSON",), id="not-json"),
+        pytest.param("[]", ("passes",), id="a-list"),
+        pytest.param('{"output_dir": "out"}', ("passes",), id="no-passes"),
+        pytest.param('{"passes": {}}', ("passes",), id="empty-passes"),
+        pytest.param('{"passes": [{"type": "OnnxDynamicQuantization"}]}', ("passes",), id="passes-as-a-list"),
+    ],
+)
+def test_an_olive_file_that_is_none(cli: Cli, project: Path, content: str | None, names: tuple[str, ...]) -> None:
+    if content is not None:
+        (project / "mine.json").write_text(content)
+    fails(cli, project, 3, "build", "mlp.onnx", "--recipe", "olive:mine.json", names=("mine.json", *names))
+
+
+def test_an_olive_file_without_a_configuration_is_relative_to_here(cli: Cli, project: Path) -> None:
+    error = fails(cli, project, 3, "build", "mlp.onnx", "--recipe", "olive:mine.json", names=("mine.json",))
+    assert "artifactctl.yaml" not in error["hint"], "there is no configuration to be relative to"
+
+
+@pytest.mark.parametrize(
+    ("passes", "names"),
+    [
+        pytest.param('{"q": {"type": "OnnxMagic"}}', ("'OnnxMagic'", "'q'"), id="unknown"),
+        pytest.param('{"q": "OnnxDynamicQuantization"}', ("'q'",), id="not-a-mapping"),
+    ],
+)
+def test_an_olive_pass_that_nobody_knows(cli: Cli, project: Path, passes: str, names: tuple[str, ...]) -> None:
+    (project / "mine.json").write_text(f'{{"passes": {passes}}}')
+    error = fails(
+        cli, project, 5, "build", "mlp.onnx", "--recipe", "olive:mine.json", names=("olive:mine.json", *names)
+    )
+    assert "auto" in error["hint"] or "type" in error["hint"]

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artifactctl.records import (
+    AccuracyReport,
+    Candidate,
+    Choice,
+    EquivalenceReport,
+    LatencyReport,
+    OutputReport,
+    Timing,
+    Tried,
+)
+from artifactctl.steps.choose import choose, rejection
+
+
+def proof(*, reason: str | None = None, vacuous: bool = False, **changes: Any) -> EquivalenceReport:
+    output = OutputReport(
+        "y", "float32", 0.0, 0.0, 0.0, 0.0, 1.0, None, 1e-3, vacuous=vacuous, passed=reason is None, reason=reason
+    )
+    return EquivalenceReport(**({"provider": "cpu", "samples": 10, "outputs": (output,)} | changes))
+
+
+def speed(low: float | None, high: float | None, pairs: int = 80) -> LatencyReport:
+    value = None if low is None or high is None else (low + high) / 2
+    timing = Timing(1.0, 1.0, 100)
+    return LatencyReport("cpu", value, low, high, pairs, 4, timing, timing)
+
+
+def tried(recipe: str, low: float = 0.9, high: float = 1.0, **changes: Any) -> Tried:
+    candidate = Candidate(recipe, Path("model.onnx"), "fp32", 100)
+    return Tried(**({"candidate": candidate, "equivalence": proof(), "latency": speed(low, high)} | changes))
+
+
+SOURCE = tried("source", 1.0, 1.0)
+
+
+def verdicts(choice: Choice) -> dict[str, str]:
+    return {item.candidate.recipe: item.status for item in choice.tried}
+
+
+REJECTED = {
+    "failed": (
+        tried("fp16", candidate=Candidate("fp16", None, "fp32", failure="does not apply")),
+        "does not apply",
+    ),
+    "not compared": (tried("fp16", equivalence=None), "not equivalent: not compared"),
+    "no outputs": (tried("fp16", equivalence=proof(outputs=())), "not equivalent: no output was compared"),
+    "crashed": (tried("fp16", equivalence=proof(failure="it crashed")), "not equivalent: it crashed"),
+    "different": (tried("fp16", equivalence=proof(reason="far off")), "not equivalent: output 'y': far off"),
+    "less accurate": (
+        tried("fp16", equivalence=proof(accuracy=AccuracyReport(False, "accuracy fell"))),
+        "not equivalent: accuracy fell",
+    ),
+    "vacuous": (tried("fp16", equivalence=proof(vacuous=True)), "not proved: every output is constant"),
+    "not measured": (tried("fp16", latency=None), "not proved fast enough: 0 of 30 pairs"),
+    "too few pairs": (tried("fp16", latency=speed(None, None, 12)), "not proved fast enough: 12 of 30 pairs"),
+    "slower": (tried("fp16", 1.1, 1.3), "slower than the source: 1.20 × its time (at least 1.10)"),
+}
+
+
+@pytest.mark.parametrize("kind", REJECTED)
+def test_every_reason_to_reject(kind: str) -> None:
+    item, reason = REJECTED[kind]
+    assert (rejection(item) or "").startswith(reason)
+    choice = choose([item, tried("int8-dynamic")], SOURCE)
+    assert choice.chosen.candidate.recipe == "int8-dynamic"
+    assert choice.tried[0].status == "rejected"
+    assert choice.tried[0].reason.startswith(reason)
+
+
+def test_one_that_holds_is_not_rejected() -> None:
+    assert rejection(tried("fp32")) is None
+    assert rejection(tried("fp32", 0.95, 1.4)) is None
+    assert rejection(tried("fp32", 1.03, 1.05)) is None, "inside the margin of memory placement"
+
+
+def test_the_simplest_wins_inside_the_noise() -> None:
+    choice = choose([tried("fp32", 0.90, 1.00), tried("fp16", 0.70, 0.95)], SOURCE)
+    assert verdicts(choice) == {"fp32": "chosen", "fp16": "eligible", "source": "eligible"}
+
+
+def test_a_touching_interval_proves_nothing() -> None:
+    assert choose([tried("fp32", 0.9, 1.0), tried("fp16", 0.5, 0.9)], SOURCE).chosen.candidate.recipe == "fp32"
+
+
+def test_another_wins_when_it_is_proved_faster() -> None:
+    choice = choose([tried("fp32", 0.90, 1.00), tried("fp16", 0.60, 0.80)], SOURCE)
+    assert verdicts(choice) == {"fp32": "eligible", "fp16": "chosen", "source": "eligible"}
+
+
+def test_the_fastest_of_three_steps_wins() -> None:
+    items = [tried("fp32", 0.9, 1.0), tried("fp16", 0.6, 0.8), tried("int8-dynamic", 0.3, 0.5)]
+    assert choose(items, SOURCE).chosen.candidate.recipe == "int8-dynamic"
+    items[2] = tried("int8-dynamic", 0.5, 0.7)
+    assert choose(items, SOURCE).chosen.candidate.recipe == "fp16"
+
+
+def test_a_faster_one_that_is_different_is_never_chosen() -> None:
+    items = [tried("fp32"), tried("fp16", 0.1, 0.2, equivalence=proof(reason="far off"))]
+    assert verdicts(choose(items, SOURCE)) == {"fp32": "chosen", "fp16": "rejected", "source": "eligible"}
+
+
+@pytest.mark.parametrize("items", [[], [item for item, _ in REJECTED.values()]], ids=["none tried", "none holds"])
+def test_the_source_itself_when_none_holds(items: list[Tried]) -> None:
+    choice = choose(items, SOURCE)
+    assert choice.chosen.candidate.recipe == "source"
+    assert choice.chosen.status == "chosen"
+    assert "no recipe holds" in choice.chosen.reason
+    assert [item.status for item in choice.tried] == ["rejected"] * len(items) + ["chosen"]
+
+
+def test_exactly_one_is_chosen() -> None:
+    items = [tried("fp32"), tried("fp16"), tried("olive:a.json", 0.2, 0.3), REJECTED["slower"][0]]
+    choice = choose(items, SOURCE)
+    assert [item.status for item in choice.tried].count("chosen") == 1
+    assert choice.chosen in choice.tried

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artifactctl import folder
+from artifactctl.errors import ArtifactctlError, ConfigError, SourceError
+from artifactctl.inputs import check_files, config_digest, declared_files, is_unchanged
+from artifactctl.project import Bound, Data, Equivalence, InputSpec, Latency, ModelConfig, Source
+
+TORCH = ModelConfig(
+    "m",
+    Source("torch", "net.py:build", "./net.safetensors", {"x": InputSpec(("batch", 4), "float32")}),
+    Data("data/s.npz", "data/l.npy"),
+    ("auto", "olive:q.json"),
+)
+NAMES = ["net.py", "net.safetensors", "data/s.npz", "data/l.npy", "q.json"]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in NAMES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+def recorded(config: ModelConfig, root: Path) -> dict[str, Any]:
+    files = [asdict(folder.file_digest(path, name)) for name, path in declared_files(config, root).items()]
+    return {"source": {"config_sha256": config_digest(config), "files": files}}
+
+
+def test_the_files_of_a_configuration(root: Path) -> None:
+    assert declared_files(TORCH, root) == {name: root / name for name in NAMES}
+    module = ModelConfig("m", Source("torch", "package.module:build"))
+    assert declared_files(module, root) == {}
+
+
+def test_an_absolute_path_is_not_recorded(root: Path) -> None:
+    config = ModelConfig("m", Source("onnx", str(root / "net.py")))
+    assert declared_files(config, root) == {"net.py": root / "net.py"}
+
+
+def test_all_files_are_there(root: Path) -> None:
+    check_files(TORCH, root)
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [("net.py", SourceError), ("net.safetensors", SourceError), ("data/s.npz", ConfigError), ("q.json", ConfigError)],
+)
+def test_a_missing_file_is_named(root: Path, name: str, error: type[ArtifactctlError]) -> None:
+    (root / name).unlink()
+    with pytest.raises(ArtifactctlError, match=rf"{name} does not exist") as caught:
+        check_files(TORCH, root)
+    assert type(caught.value) is error
+
+
+def test_a_folder_is_not_a_file(root: Path) -> None:
+    with pytest.raises(SourceError, match="data is a folder"):
+        check_files(ModelConfig("m", Source("onnx", "data")), root)
+
+
+def test_the_same_configuration_and_files_are_unchanged(root: Path) -> None:
+    assert is_unchanged(TORCH, root, recorded(TORCH, root))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_changed_or_missing_file_is_seen(root: Path, name: str) -> None:
+    before = recorded(TORCH, root)
+    (root / name).write_text(name.upper())
+    assert not is_unchanged(TORCH, root, before)
+    (root / name).unlink()
+    assert not is_unchanged(TORCH, root, before)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "other"},
+        {"recipes": ("fp16",)},
+        {"providers": ("cuda",)},
+        {"latency": Latency(0.2)},
+        {"equivalence": Equivalence(Bound(1e-2))},
+        {"equivalence": Equivalence(outputs={"y": Bound(1e-2)})},
+        {"source": replace(TORCH.source, opset=19)},
+    ],
+)
+def test_a_changed_configuration_is_seen(root: Path, changes: dict[str, Any]) -> None:
+    other = replace(TORCH, **changes)
+    assert config_digest(other) != config_digest(TORCH)
+    assert not is_unchanged(other, root, recorded(TORCH, root))

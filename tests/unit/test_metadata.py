@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import ast
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artifactctl import metadata, yamlfile
+from artifactctl.errors import ArtifactDamaged
+
+pytestmark = pytest.mark.xdist_group("built")
+
+KNOWN = ["model_name", "version", "opset", "precision", "optimization", "runtime", "latency_ms", "accuracy_drop"]
+SECTIONS = ["source", "reference", "model", "recipe", "session", "equivalence", "latency"]
+SECTIONS += ["environment", "files", "previous"]
+
+
+def data_of(text: str) -> dict[str, Any]:
+    """The data block of a validate.py, read without running it."""
+    for statement in ast.parse(text).body:
+        if isinstance(statement, ast.AnnAssign) and ast.unparse(statement.target) == "DATA":
+            return dict(ast.literal_eval(statement.value))
+    raise AssertionError("validate.py has no DATA")
+
+
+def test_an_artifact_is_read_and_written_back_to_the_byte(built: Path) -> None:
+    data = metadata.read(built)
+    assert metadata.dump(data) == (built / "metadata.yaml").read_text(encoding="utf-8")
+    assert list(data) == [*KNOWN, "schema_version", *SECTIONS]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["1e3", "1E5", "2e-7", "12", "0x10", "1.5", "yes", "null", "~", "", "2020-01-01", "1:30", "a: b", "- x", "naïve\n|",
+     "'", " x ", "\t", "!tag", "&a", "*a", "%", "\u2028"],
+)  # fmt: skip
+def test_any_text_survives(value: str) -> None:
+    data = {"model_name": value, "list": [value, {"inner": value}]}
+    assert yamlfile.parse(metadata.dump(data), "m").data == data
+
+
+@pytest.mark.parametrize("value", [0, 7, 1e-7, 1e16, 0.1, -2.5e-300, 5e-324, 1.0, 123456789.123, None, True, [], {}])
+def test_any_number_survives(value: Any) -> None:
+    found = yamlfile.parse(metadata.dump({"x": value, "y": [value]}), "m").data
+    assert found == {"x": value, "y": [value]}
+    assert type(found["x"]) is type(value)
+
+
+def test_values_that_appear_twice_are_written_out() -> None:
+    shared = {"a": [1, 2]}
+    text = metadata.dump({"x": shared, "y": shared})
+    assert "&" not in text
+    assert yamlfile.parse(text, "m").data == {"x": shared, "y": shared}
+
+
+def test_validate_is_a_function_of_the_metadata(built: Path) -> None:
+    data = metadata.read(built)
+    text = metadata.render_validate(data)
+    assert text == metadata.render_validate(data) == (built / "validate.py").read_text(encoding="utf-8")
+    compile(text, "validate.py", "exec")
+    block = data_of(text)
+    assert (block["model_name"], block["version"]) == (data["model_name"], data["version"])
+    assert block["session"] == data["session"]
+    assert block["bounds"] == data["equivalence"]["bounds"]
+    assert block["plan"].items() <= data["reference"]["samples"].items()
+
+
+@pytest.mark.parametrize("name", ['x"""', "x'", "x\\", "x\n# </data>\nimport os", "{x}", "naïve", r"\g<0>"])
+def test_odd_names_stay_data(built: Path, name: str) -> None:
+    data = metadata.read(built)
+    data["reference"]["samples"]["inputs"][0]["name"] = name
+    text = metadata.render_validate(data)
+    compile(text, "validate.py", "exec")
+    assert data_of(text)["plan"]["inputs"][0]["name"] == name
+
+
+def test_only_the_data_block_differs_from_the_template(built: Path) -> None:
+    from artifactctl.resources import template_text
+
+    def outside(text: str) -> tuple[str, str]:
+        return text.partition("# <data>\n")[0], text.partition("# </data>\n")[2]
+
+    assert outside(metadata.render_validate(metadata.read(built))) == outside(template_text("validate.py"))
+
+
+def test_the_card_is_filled(built: Path) -> None:
+    text = metadata.render_card(metadata.read(built))
+    assert "{{" not in text
+    assert text == (built / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_card_without_measurements(built: Path) -> None:
+    data = metadata.read(built) | {"latency": None, "latency_ms": None, "accuracy_drop": None}
+    assert "not measured" in metadata.render_card(data)
+
+
+def test_metadata_and_files_of_a_good_artifact_agree(artifact: Path) -> None:
+    assert metadata.disagreements(artifact, metadata.read(artifact)) == []
+
+
+def test_every_described_file_is_looked_at(artifact: Path) -> None:
+    data = metadata.read(artifact)
+    names = [entry["path"] for entry in data["files"]]
+    assert "model_opt.onnx" in names
+    for name in names:
+        content = (artifact / name).read_bytes()
+        (artifact / name).write_bytes(content + b" ")
+        assert metadata.disagreements(artifact, data) == [f"{name} is not the file that metadata.yaml describes"]
+        (artifact / name).unlink()
+        assert metadata.disagreements(artifact, data) == [f"{name} is not the file that metadata.yaml describes"]
+        (artifact / name).write_bytes(content)
+    assert metadata.disagreements(artifact, data) == []
+
+
+def test_an_artifact_under_another_version(artifact: Path) -> None:
+    moved = Path(shutil.move(artifact, artifact.with_name("artifact_v9")))
+    [found] = metadata.disagreements(moved, metadata.read(moved))
+    assert found == "metadata.yaml is of version 1, but the folder is artifact_v9"
+    elsewhere = Path(shutil.move(moved, moved.with_name("unpacked")))
+    assert metadata.disagreements(elsewhere, metadata.read(elsewhere)) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is not a mapping"),
+        ("- a list\n", "is not a mapping"),
+        ("a: [", "not valid YAML"),
+        ("model_name: m\n", "is missing"),
+    ],
+)
+def test_damaged_metadata(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "metadata.yaml").write_text(content)
+    with pytest.raises(ArtifactDamaged, match=message):
+        metadata.read(tmp_path)
+
+
+def test_missing_metadata(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactDamaged, match=r"metadata.yaml does not exist"):
+        metadata.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("version", "1"), ("version", 0), ("opset", None), ("files", {}), ("schema_version", 2), ("more", 1)],
+)
+def test_metadata_outside_its_schema(artifact: Path, key: str, value: Any) -> None:
+    data = metadata.read(artifact) | {key: value}
+    (artifact / "metadata.yaml").write_text(metadata.dump(data), encoding="utf-8")
+    with pytest.raises(ArtifactDamaged, match=rf"metadata.yaml: .*{key}"):
+        metadata.read(artifact)
