@@ -39,7 +39,7 @@ def check_files(config: ModelConfig, root: Path) -> None:
         if path.is_file():
             continue
         what = "is a folder" if path.is_dir() else "does not exist"
-        hint = "Check the spelling; paths in artifactctl.yaml are relative to its folder."
+        hint = "Check the spelling; paths in a configuration are relative to its folder."
         kind = SourceError if name in source else ConfigError
         raise kind(f"{name} {what}", hint=hint)
 

@@ -75,8 +75,9 @@ class EquivalenceReport:
 
     @property
     def passed(self) -> bool:
-        measures = [*self.outputs, *([self.accuracy] if self.accuracy else [])]
-        return self.failure is None and bool(self.outputs) and all(measure.passed for measure in measures)
+        if self.failure or not self.outputs or (self.accuracy and not self.accuracy.passed):
+            return False
+        return all(output.passed for output in self.outputs)
 
     @property
     def reason(self) -> str | None:

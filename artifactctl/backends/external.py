@@ -58,7 +58,7 @@ def _size(tensor: TensorProto) -> int:
         each = int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
     except (KeyError, TypeError):
         return 0
-    return math.prod(tensor.dims) * each
+    return int(math.prod(tensor.dims)) * each
 
 
 def load_external(model: ModelProto, path: Path) -> None:

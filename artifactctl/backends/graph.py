@@ -131,11 +131,8 @@ def _copy(source: Path, target: Path, name: str) -> dict[str, Any]:
 
 def describe(model: ModelProto) -> dict[str, Any]:
     opsets = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
-    return {
-        "opset": opsets.get("ai.onnx", max(opsets.values(), default=0)),
-        "opsets": opsets,
-        "precision": precision(model),
-    }
+    opset = opsets.get("ai.onnx", max(opsets.values(), default=0))
+    return {"opset": opset, "opsets": opsets, "precision": precision(model), "portability": portability(model)}
 
 
 def precision(model: ModelProto) -> str:
@@ -168,7 +165,7 @@ def inspect(path: str) -> dict[str, Any]:
     initializers = {tensor.name for tensor in model.graph.initializer}
     return {
         "ir_version": model.ir_version,
-        "opsets": {entry.domain or "ai.onnx": entry.version for entry in model.opset_import},
+        **describe(model),
         "producer": " ".join(part for part in (model.producer_name, model.producer_version) if part),
         "inputs": [value for value in inspect_values(model.graph.input) if value["name"] not in initializers],
         "outputs": inspect_values(model.graph.output),
@@ -177,8 +174,6 @@ def inspect(path: str) -> dict[str, Any]:
             for (domain, kind), count in sorted(operators.items(), key=lambda item: (-item[1], item[0]))
         ],
         "parameters": sum(_elements(tensor) for tensor in tensors(model)),
-        "precision": precision(model),
-        "portability": portability(model),
         "size_bytes": sum(item.stat().st_size for item in (file, *(file.parent / name for name in external))),
         "external_data": external,
     }
@@ -252,7 +247,7 @@ def save_normalized(source: str, target: str, verbatim: bool = False) -> dict[st
         save(model, destination)
     written = [destination, destination.with_name(destination.name + DATA_SUFFIX)]
     size = sum(file.stat().st_size for file in written if file.exists())
-    return describe(model) | {"size_bytes": size, "portability": portability(model)}
+    return describe(model) | {"size_bytes": size}
 
 
 def save(model: ModelProto, path: Path) -> None:

@@ -22,19 +22,14 @@ def assemble(reference: ReferenceModel, choice: Choice, home: Path, scratch: Pat
     chosen, provider = choice.chosen, reference.session.provider
     assert chosen.candidate.path is not None
     verbatim = chosen.candidate.recipe == SOURCE_RECIPE
-    saved = crew.ask(
-        "runner",
-        "save_normalized",
-        source=str(chosen.candidate.path),
-        target=str(staged / folder.MODEL),
-        verbatim=verbatim,
-    )
-    described = crew.ask("runner", "inspect", path=str(staged / folder.MODEL))
+    model = str(staged / folder.MODEL)
+    crew.ask("runner", "save_normalized", source=str(chosen.candidate.path), target=model, verbatim=verbatim)
+    described = crew.ask("runner", "inspect", path=model)
     crew.ask("runner", "write_golden", folder=str(reference.samples), target=str(staged / folder.GOLDEN))
     _write_json(staged / "evidence" / "equivalence.json", _equivalence_evidence(reference, choice))
     _write_json(staged / "evidence" / f"latency.{provider}.json", _latency_evidence(reference, choice))
     version = folder.next_free(home)
-    content = _metadata(reference, choice, version, saved | described, staged, home)
+    content = _metadata(reference, choice, version, described, staged, home)
     (staged / folder.VALIDATE).write_text(metadata.render_validate(content), encoding="utf-8", newline="\n")
     (staged / "README.md").write_text(metadata.render_card(content), encoding="utf-8", newline="\n")
     content["files"] = [asdict(folder.file_digest(staged / name, name)) for name in folder.listing(staged)]

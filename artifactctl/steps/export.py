@@ -8,8 +8,9 @@ from typing import Any
 
 from artifactctl import folder
 from artifactctl.crew import Crew
-from artifactctl.errors import NotAvailable, NotEquivalent, SourceError
+from artifactctl.errors import ConfigError, NotAvailable, NotEquivalent, SourceError
 from artifactctl.folder import FileDigest
+from artifactctl.project import Equivalence
 from artifactctl.providers import PROVIDERS
 from artifactctl.records import EquivalenceReport, ReferenceModel, Session, SourceModel
 from artifactctl.steps.verify import bounds_of
@@ -57,22 +58,18 @@ def make_reference(source: SourceModel, provider: str, scratch: Path, crew: Crew
 
 def _as_onnx(source: SourceModel, scratch: Path, crew: Crew) -> tuple[Path, dict[str, Any], SourceModel]:
     if source.config.source.kind == "onnx":
-        return source.path, _describe(source.path, crew) | {"framework": "the ONNX file as written"}, source
+        info = crew.ask("runner", "inspect", path=str(source.path))
+        return source.path, info | {"framework": "the ONNX file as written"}, source
     spec, path = source.config.source, scratch / "reference" / "model.onnx"
     path.parent.mkdir()
-    info = crew.ask("framework", "export", kind=spec.kind, target=spec.target, weights=spec.weights, opset=spec.opset,
+    info = crew.ask(
+        "framework", "export", kind=spec.kind, target=spec.target, weights=spec.weights, opset=spec.opset,
         inputs={name: asdict(value) for name, value in spec.inputs.items()}, root=str(source.root), output=str(path),
     )  # fmt: skip
     known = {entry.path for entry in source.files}
     found = [folder.file_digest(source.root / name, name) for name in info["files"] if name not in known]
-    described = _describe(path, crew) | {"framework": info["framework"]}
+    described = crew.ask("runner", "inspect", path=str(path)) | {"framework": info["framework"]}
     return path, described, replace(source, files=_sorted([*source.files, *found]))
-
-
-def _describe(path: Path, crew: Crew) -> dict[str, Any]:
-    info: dict[str, Any] = crew.ask("runner", "inspect", path=str(path))
-    opsets = info["opsets"]
-    return info | {"opset": opsets.get("ai.onnx", max(opsets.values(), default=0))}
 
 
 def _sorted(files: list[FileDigest]) -> tuple[FileDigest, ...]:
@@ -124,9 +121,9 @@ def _settle(reference: ReferenceModel, crew: Crew) -> ReferenceModel:
         "bounds": bounds_of(config.equivalence),
         "batched": reference.plan["batched"],
     }
-    written = EquivalenceReport.from_dict(
-        crew.ask("runner", "prove", settings=_as_written(reference.session), **common)
-    )
+    found = crew.ask("runner", "prove", settings=_as_written(reference.session), **common)
+    written = EquivalenceReport.from_dict(found)
+    _know_outputs(config.equivalence, written)
     if not written.passed:
         if config.source.kind == "onnx":
             message = f"the source does not agree with itself: {written.reason}"
@@ -149,3 +146,12 @@ def _settle(reference: ReferenceModel, crew: Crew) -> ReferenceModel:
         noise={"reference": self_error, "levels": noise["levels"]},
         exported=None if config.source.kind == "onnx" else written,
     )
+
+
+def _know_outputs(equivalence: Equivalence, report: EquivalenceReport) -> None:
+    """A bound for an output that does not exist would hold nothing."""
+    known = [output.name for output in report.outputs]
+    for name in equivalence.outputs:
+        if not any(leaf == name or leaf.startswith((f"{name}.", f"{name}[")) for leaf in known):
+            message = f"equivalence.outputs names {name!r}, but the model's outputs are {', '.join(known)}"
+            raise ConfigError(message, hint="Correct the name; 'artifactctl inspect FILE' lists the outputs.")

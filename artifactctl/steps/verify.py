@@ -70,14 +70,8 @@ def verify_artifact(
         )
         if reference is None:
             return EquivalenceReport.from_dict(found)
-        fresh = crew.ask(
-            "runner",
-            "verify_fresh",
-            reference=str(reference.resolve()),
-            plan=plan,
-            count=samples or FRESH_SAMPLES,
-            **common,
-        )
+        source, count = str(reference.resolve()), samples or FRESH_SAMPLES
+        fresh = crew.ask("runner", "verify_fresh", reference=source, plan=plan, count=count, **common)
     except NotAvailable as error:
         name = settings["provider"]
         raise NotAvailable(str(error), hint=PROVIDERS[name].install) from None

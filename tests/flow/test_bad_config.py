@@ -192,6 +192,12 @@ def test_an_olive_file_that_is_none(cli: Cli, project: Path, content: str | None
     fails(cli, project, 3, "build", "mlp.onnx", "--recipe", "olive:mine.json", names=("mine.json", *names))
 
 
+def test_a_bound_for_an_output_that_does_not_exist(cli: Cli, project: Path) -> None:
+    text = "schema_version: 1\nmodels:\n  mlp:\n    source: {onnx: mlp.onnx}\n"
+    (project / "artifactctl.yaml").write_text(text + "    equivalence: {outputs: {logit: {max_abs: 0.1}}}\n")
+    fails(cli, project, 3, "build", names=("logit", "y"))
+
+
 def test_an_olive_file_without_a_configuration_is_relative_to_here(cli: Cli, project: Path) -> None:
     error = fails(cli, project, 3, "build", "mlp.onnx", "--recipe", "olive:mine.json", names=("mine.json",))
     assert "artifactctl.yaml" not in error["hint"], "there is no configuration to be relative to"

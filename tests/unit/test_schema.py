@@ -55,11 +55,13 @@ def test_a_value_outside_an_enum_says_what_was_meant() -> None:
 
 def test_alternatives_are_described_in_words() -> None:
     assert messages(config(optimize={"recipes": ["int9"]})) == [
-        "a recipe is auto, fp32, fp16, int8-dynamic, or olive: FILE.json"
+        "'int9' does not fit: a recipe is auto, fp32, fp16, int8-dynamic, or olive: FILE.json"
     ]
-    assert messages(config(latency={"max_regression": "ten"})) == ["a number such as 0.1, or a percentage such as 10%"]
+    assert messages(config(latency={"max_regression": "ten"})) == [
+        "'ten' does not fit: a number such as 0.1, or a percentage such as 10%"
+    ]
     assert messages(config(equivalence={"max_abs": -1})) == [
-        "max_abs is a positive number, or null when another measure is chosen"
+        "-1 does not fit: max_abs is a positive number, or null when another measure is chosen"
     ]
 
 
