@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from artifactctl.errors import ArtifactctlError, SourceError
+from artifactctl.errors import ArtifactctlError, NotAvailable, SourceError
 from artifactctl.process import OperationFailed, Worker, WorkerDied
 
 RUN_TIMEOUT_S = 1800.0
@@ -45,7 +45,10 @@ class Crew:
         worker = self.olive
         if self._loading:
             self._loading = False
-            worker.result()
+            try:
+                worker.result()
+            except NotAvailable as error:
+                raise NotAvailable(f"Olive cannot be used: {error}", hint="pip install 'artifactctl[build]'") from None
         return worker
 
     def ask(self, name: str, operation: str, *, timeout_s: float = RUN_TIMEOUT_S, **arguments: Any) -> Any:

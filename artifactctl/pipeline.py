@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from artifactctl import folder, recipes
 from artifactctl.crew import Crew
-from artifactctl.errors import NotEquivalent, OptimizeError
+from artifactctl.errors import NotAvailable, NotEquivalent, OptimizeError
 from artifactctl.folder import ArtifactFolder
 from artifactctl.inputs import check_files
 from artifactctl.project import BuildRequest, Say
@@ -25,6 +26,8 @@ def build(request: BuildRequest, say: Say) -> ArtifactFolder:
     """One model, from its source to a proven version."""
     config = request.config
     check_files(config, request.root)
+    if find_spec("olive") is None:
+        raise NotAvailable("Olive is not installed, and every recipe needs it", hint="pip install 'artifactctl[build]'")
     names, named_by_user = recipes.expand(config.recipes)
     for name in names:
         if name.startswith(recipes.OLIVE_PREFIX):

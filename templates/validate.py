@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -39,6 +41,7 @@ SMALL_PEAK, SMALL_REL_L2 = (
     1e-2,
     1e-2,
 )  # an output under the first must also keep its relative error under the second
+PLUGINS = {"OpenVINOExecutionProvider": "onnxruntime_ep_openvino", "QNNExecutionProvider": "onnxruntime_qnn"}
 WORDS = ("artifact", "model", "42", "", "naïve", "A longer string, with punctuation.")
 FLOAT_KINDS: dict[str, Callable[[Any, tuple[int, ...]], Any]] = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
@@ -337,6 +340,17 @@ class Accuracy:
         }
 
 
+def available_providers() -> list[str]:
+    """Built-in providers, and those of the plugin packages that are installed and find a device."""
+    import onnxruntime as ort
+
+    for name, package in PLUGINS.items():
+        if name not in ort.get_available_providers() and importlib.util.find_spec(package):
+            library = importlib.import_module(package).get_library_path()
+            ort.register_execution_provider_library(name, library)
+    return [str(name) for name in ort.get_available_providers()]
+
+
 def open_session(path: Path | str, settings: dict[str, Any]) -> Any:
     """A session with exactly the recorded settings, which never falls back to another provider in silence."""
     import onnxruntime as ort
@@ -353,13 +367,15 @@ def open_session(path: Path | str, settings: dict[str, Any]) -> Any:
         "basic": levels.ORT_ENABLE_BASIC,
         "disabled": levels.ORT_DISABLE_ALL,
     }[settings["graph_level"]]
-    name = settings["execution_provider"]
-    if name not in ort.get_available_providers():
-        here = ", ".join(ort.get_available_providers())
+    name, here = settings["execution_provider"], available_providers()
+    if name not in here:
         hint = "Install the ONNX Runtime package that carries it, or leave --provider out."
-        raise Failure(9, "NotAvailable", f"{name} is not available here (this machine has {here})", hint)
+        raise Failure(9, "NotAvailable", f"{name} is not available here (this machine has {', '.join(here)})", hint)
     if name != "CPUExecutionProvider":
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    if name in PLUGINS and (devices := [device for device in ort.get_ep_devices() if device.ep_name == name]):
+        options.add_provider_for_devices(devices[:1], settings.get("options") or {})
+        return ort.InferenceSession(str(path), options)
     return ort.InferenceSession(
         str(path), options, providers=[(name, settings.get("options") or {})], enable_fallback=0
     )

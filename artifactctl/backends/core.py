@@ -25,6 +25,7 @@ _template = _load()
 Accuracy = _template.Accuracy
 Comparison = _template.Comparison
 Failure = _template.Failure
+available_providers = _template.available_providers
 make_inputs = _template.make_inputs
 open_session = _template.open_session
 read_golden = _template.read_golden

@@ -8,12 +8,14 @@ from typing import Any
 import onnxruntime
 import psutil
 
+from artifactctl.backends import core
+
 
 def describe_runtime() -> dict[str, Any]:
     # a container or an affinity mask may leave fewer than the machine has
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return {
         "version": onnxruntime.__version__,
-        "providers": onnxruntime.get_available_providers(),
+        "providers": core.available_providers(),
         "threads": min(psutil.cpu_count(logical=False) or 1, usable),
     }
