@@ -46,7 +46,7 @@ class Crew:
         if self._loading:
             self._loading = False
             try:
-                worker.result()
+                worker.result(timeout_s=RUN_TIMEOUT_S)
             except NotAvailable as error:
                 raise NotAvailable(f"Olive cannot be used: {error}", hint="pip install 'artifactctl[build]'") from None
         return worker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,13 @@ def declared_files(config: ModelConfig, root: Path) -> dict[str, Path]:
         named.insert(0, config.source.target)
     elif config.source.target.rpartition(":")[0].endswith(".py"):
         named.insert(0, config.source.target.rpartition(":")[0])
-    return {recorded_name(text): root / text for text in named if text}
+    found: dict[str, Path] = {}
+    for text in named:
+        if text:
+            name = recorded_name(text)
+            taken = found.get(name, root / text) != root / text
+            found[f"{Path(text).parent.name}/{name}" if taken else name] = root / text
+    return found
 
 
 def recorded_name(text: str) -> str:
@@ -42,6 +48,15 @@ def check_files(config: ModelConfig, root: Path) -> None:
         hint = "Check the spelling; paths in a configuration are relative to its folder."
         kind = SourceError if name in source else ConfigError
         raise kind(f"{name} {what}", hint=hint)
+
+
+def demand_same_files(files: Iterable[folder.FileDigest], config: ModelConfig, root: Path) -> None:
+    """What was digested at the start must still be there at the end, or the record would be wrong."""
+    declared = declared_files(config, root)
+    for entry in files:
+        path = declared.get(entry.path, root / entry.path)
+        if not path.is_file() or folder.digest(path) != entry.sha256:
+            raise SourceError(f"{entry.path} was changed while it was built", hint="Run the same command again.")
 
 
 def config_digest(config: ModelConfig) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from artifactctl import config, folder, metadata
+from artifactctl import config, folder, metadata, schema
 from artifactctl.errors import ArtifactctlError, ArtifactDamaged, ConfigError, SourceError
 from artifactctl.inputs import check_files
 from artifactctl.versions import parse_folder_name
@@ -41,11 +42,24 @@ def whole_artifact(path: Path) -> dict[str, Any]:
     damage = folder.damage(path)
     if not damage:
         data = metadata.read(path)
-        damage = metadata.disagreements(path, data)
+        damage = metadata.disagreements(path, data) + _evidence_problems(path)
     if damage:
         more = f" (and {len(damage) - 5} more)" if len(damage) > 5 else ""
         raise ArtifactDamaged(f"{path} is damaged: {'; '.join(damage[:5])}{more}")
     return data
+
+
+def _evidence_problems(path: Path) -> list[str]:
+    found = []
+    for file in sorted((path / "evidence").glob("*.json")):
+        kind = file.name.split(".")[0]
+        try:
+            problems = schema.problems(json.loads(file.read_text(encoding="utf-8")), kind)
+        except (ValueError, OSError) as error:
+            found.append(f"evidence/{file.name} cannot be read ({error})")
+            continue
+        found += [f"evidence/{file.name}: {problem.message}" for problem in problems[:1]]
+    return found
 
 
 def check(paths: list[Path], explicit: Path | None) -> list[Checked]:

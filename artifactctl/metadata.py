@@ -33,25 +33,17 @@ def dump(metadata: Mapping[str, Any]) -> str:
     )
 
 
-def read_unchecked(folder: Path) -> dict[str, Any]:
-    """The mapping alone, for a quick look; `read` is for everything that matters."""
+def read(folder: Path) -> dict[str, Any]:
     try:
         data = yamlfile.read(folder / "metadata.yaml").data
     except ConfigError as error:
         raise ArtifactDamaged(f"{folder}/metadata.yaml: {error}") from None
-    if not isinstance(data, dict):
-        raise ArtifactDamaged(f"{folder}/metadata.yaml is not a mapping")
-    return data
-
-
-def read(folder: Path) -> dict[str, Any]:
-    data = read_unchecked(folder)
     found = schema.problems(data, "metadata")
     if found:
-        first = found[0]
-        place = ".".join(str(part) for part in first.place)
-        raise ArtifactDamaged(f"{folder}/metadata.yaml: {place or 'top level'}: {first.message}")
-    return data
+        place = ".".join(str(part) for part in found[0].place)
+        raise ArtifactDamaged(f"{folder}/metadata.yaml: {place or 'top level'}: {found[0].message}")
+    mapping: dict[str, Any] = data
+    return mapping
 
 
 def disagreements(folder: Path, data: Mapping[str, Any]) -> list[str]:
@@ -67,7 +59,7 @@ def disagreements(folder: Path, data: Mapping[str, Any]) -> list[str]:
 
 
 def render_validate(metadata: Mapping[str, Any]) -> str:
-    """validate.py is a function of the metadata: a hand-edited one is found by rendering it again."""
+    """validate.py is a function of the metadata and the template alone."""
     data = {
         "model_name": metadata["model_name"],
         "version": metadata["version"],

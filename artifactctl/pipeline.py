@@ -9,11 +9,11 @@ from artifactctl import folder, recipes
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, NotEquivalent, OptimizeError
 from artifactctl.folder import ArtifactFolder
-from artifactctl.inputs import check_files
+from artifactctl.inputs import check_files, demand_same_files
 from artifactctl.project import BuildRequest, Say
 from artifactctl.records import SOURCE_RECIPE, Candidate, ReferenceModel, Tried
 from artifactctl.steps.assemble import assemble
-from artifactctl.steps.choose import choose
+from artifactctl.steps.choose import any_holds, choose
 from artifactctl.steps.export import make_reference
 from artifactctl.steps.measure import measure
 from artifactctl.steps.optimize import check_olive_file, optimize
@@ -52,6 +52,7 @@ def build(request: BuildRequest, say: Say) -> ArtifactFolder:
         say("measuring against the source in pairs")
         measured = _measure(reference, tried, crew)
         choice = choose(measured, _source_itself(reference, measured, crew))
+        demand_same_files(reference.source.files, config, request.root)
         say(f"writing {config.name}/artifact_v{folder.next_free(request.home)}")
         return assemble(reference, choice, request.home, scratch, crew)
 
@@ -67,18 +68,18 @@ def _try(reference: ReferenceModel, name: str, scratch: Path, crew: Crew, say: S
 
 def _measure(reference: ReferenceModel, tried: list[Tried], crew: Crew) -> list[Tried]:
     """Only what is proved equal is worth measuring."""
-    worth = [item for item in tried if item.equivalence and item.equivalence.passed and not item.equivalence.vacuous]
+    worth = [item for item in tried if item.equivalence and item.equivalence.proves_something]
     budget_s = reference.source.config.latency.budget_s / max(1, len(worth))
     return [measure(reference, item, budget_s, crew) if item in worth else item for item in tried]
 
 
 def _source_itself(reference: ReferenceModel, tried: list[Tried], crew: Crew) -> Tried:
-    """The source in reference form: always proved, and measured against itself when nothing else was measured."""
+    """The source in reference form: always proved, and measured against itself when it is the choice."""
     candidate = Candidate(SOURCE_RECIPE, reference.path, reference.precision, reference.size_bytes)
     itself = Tried(candidate, prove(reference, candidate, crew))
     assert itself.equivalence is not None
     if not itself.equivalence.passed:
         raise NotEquivalent(f"the source no longer agrees with its own answers: {itself.equivalence.reason}")
-    if any(item.latency for item in tried):
+    if any_holds(tried):
         return itself
     return measure(reference, itself, reference.source.config.latency.budget_s, crew)

@@ -108,12 +108,12 @@ class Worker:
         return "\n".join(lines[-15:])
 
     def close(self) -> None:
-        if self._process.poll() is None:
-            if hasattr(os, "killpg"):
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
-            else:
-                self._process.kill()
+        """End the child and whatever it started: the group outlives its leader."""
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        elif self._process.poll() is None:
+            self._process.kill()
         self._process.wait()
 
     def __enter__(self) -> Worker:

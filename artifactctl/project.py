@@ -42,9 +42,8 @@ class Bound:
     max_accuracy_drop: float | None = None
 
     def describe(self) -> str:
-        parts = (
-            [f"max_abs ≤ {self.max_abs:g}{' absolute' if self.absolute else ''}"] if self.max_abs is not None else []
-        )
+        scaled = "" if self.absolute else " · max(1, |r|)"
+        parts = [f"max_abs ≤ {self.max_abs:g}{scaled}"] if self.max_abs is not None else []
         for key, sign in (("min_cosine", "≥"), ("min_top1", "≥"), ("max_accuracy_drop", "≤")):
             if (value := getattr(self, key)) is not None:
                 parts.append(f"{key} {sign} {value:g}")

@@ -15,7 +15,8 @@ SOURCE_RECIPE = "source"  # the candidate that is the source itself, in referenc
 
 @dataclass(frozen=True, slots=True)
 class SourceModel:
-    """The source as it was read once into the scratch folder; nothing reads the user's files after this."""
+    """The source and the digests of its files. An ONNX file is read once, into the scratch folder; other files are
+    read where they lie, and looked at again before the artifact is written."""
 
     config: ModelConfig
     root: Path
@@ -72,6 +73,7 @@ class EquivalenceReport:
     sets: tuple[Mapping[str, Any], ...] = ()
     accuracy: AccuracyReport | None = None
     failure: str | None = None  # it could not even be run
+    untaken: tuple[str, ...] = ()  # conditions of branches of which one side never ran
 
     @property
     def passed(self) -> bool:
@@ -91,6 +93,10 @@ class EquivalenceReport:
         if self.accuracy and not self.accuracy.passed:
             return self.accuracy.reason
         return None
+
+    @property
+    def proves_something(self) -> bool:
+        return self.passed and not self.vacuous and not self.untaken
 
     @property
     def vacuous(self) -> bool:
@@ -134,7 +140,6 @@ class ReferenceModel:
     session: Session
     noise: Mapping[str, Any]
     exported: EquivalenceReport | None = None
-    notes: tuple[str, ...] = ()
 
     @property
     def seed(self) -> int:

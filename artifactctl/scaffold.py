@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from artifactctl.config import CONFIG_NAME
@@ -14,7 +15,8 @@ _SKIPPED = {"artifacts", "node_modules", "site-packages"}
 
 
 def wanted_files(config: Path | None, *, workflow: bool, pre_commit: bool) -> dict[Path, str]:
-    wanted = {config or Path(CONFIG_NAME): _configuration()}
+    place = config or Path(CONFIG_NAME)
+    wanted = {place: _configuration(place.parent)}
     if workflow:
         wanted[WORKFLOW] = template_text("workflow.yml")
     if pre_commit:
@@ -48,12 +50,12 @@ def describe(files: list[dict[str, str]], wanted: dict[Path, str]) -> str:
     return "\n".join([*lines, "Next: look at the configuration, then type 'artifactctl build'"])
 
 
-def _configuration() -> str:
-    """The ONNX files that lie here, or a model to be filled in."""
+def _configuration(home: Path) -> str:
+    """The ONNX files that lie here, relative to the configuration's folder, or a model to be filled in."""
     models: dict[str, str] = {}
     for path in sorted(Path().rglob("*.onnx")):
         if not any(part.startswith(".") or part in _SKIPPED for part in path.parts) and len(models) < 20:
-            models.setdefault(model_name_from(path.stem), path.as_posix())
+            models.setdefault(model_name_from(path.stem), Path(os.path.relpath(path, home)).as_posix())
     blocks = [
         f"  {name}:\n    source:\n      onnx: {_quoted(file)}\n"
         for name, file in (models or {"my_model": "models/my_model.onnx"}).items()

@@ -18,9 +18,11 @@ def find_unchanged(request: BuildRequest, say: Say) -> folder.ArtifactFolder | N
         if not is_unchanged(request.config, request.root, found):
             return None
         damage = folder.damage(newest)
+        version, _, recipe = (found[key] for key in ("version", "accuracy_drop", "recipe"))
+        damage += [f"recipe.{key} is missing" for key in ("name", "reason", "candidates") if key not in recipe]
     except (ConfigError, KeyError, TypeError) as error:
         damage = [str(error)]
     if damage:
         say(f"warning: {newest.name} is damaged and is left as it is ({damage[0]}); a new version is built")
         return None
-    return folder.ArtifactFolder(request.config.name, found["version"], newest, "unchanged", found)
+    return folder.ArtifactFolder(request.config.name, version, newest, "unchanged", found)

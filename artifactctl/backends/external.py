@@ -63,6 +63,12 @@ def _size(tensor: TensorProto) -> int:
 
 def load_external(model: ModelProto, path: Path) -> None:
     external_files(model, path)
+    for tensor in graph.tensors(model):
+        # without a length onnx reads to the end of the file, where ONNX Runtime reads what the shape needs
+        if tensor.data_location == TensorProto.EXTERNAL and not any(
+            entry.key == "length" for entry in tensor.external_data
+        ):
+            tensor.external_data.add(key="length", value=str(_size(tensor)))
     try:
         onnx.load_external_data_for_model(model, str(path.parent))
     except (onnx.checker.ValidationError, ValueError, OSError) as error:

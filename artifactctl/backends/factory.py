@@ -88,6 +88,7 @@ def watch_files(root: Path) -> Iterator[set[str]]:
             opened.add(arguments[0])
 
     sys.addaudithook(hook)
+    _note_safetensors(opened)
     before = set(sys.modules)
     found: set[str] = set()
     try:
@@ -99,3 +100,20 @@ def watch_files(root: Path) -> Iterator[set[str]]:
             path = Path(name)
             if path.is_file() and _is_local(path, root):
                 found.add(path.resolve().relative_to(root.resolve()).as_posix())
+
+
+def _note_safetensors(opened: set[str]) -> None:
+    """safetensors opens files without Python, so no hook hears of them."""
+    if importlib.util.find_spec("safetensors") is None:
+        return
+    import safetensors
+    import safetensors.torch
+
+    for module in (safetensors, safetensors.torch):
+        original = getattr(module, "safe_open")  # noqa: B009 - not every module declares it
+
+        def noting(filename: Any, *arguments: Any, _original: Any = original, **options: Any) -> Any:
+            opened.add(str(filename))
+            return _original(filename, *arguments, **options)
+
+        setattr(module, "safe_open", noting)  # noqa: B010

@@ -51,25 +51,17 @@ def export(
     kind: str, target: str, weights: str | None, inputs: dict[str, Any], opset: int | None, root: str, output: str
 ) -> dict[str, Any]:
     """Write the reference ONNX to `output`; every local file that took part is reported."""
-    base = Path(root)
+    base, path, asked = Path(root), Path(output), opset or DEFAULT_OPSET
     with watch_files(base) as opened:
-        if kind == "torch":
-            model: Any = from_factory(target, weights, base)
-        elif kind == "torchscript":
-            model = torchfiles.load_script(base / target)
-        else:
-            model = torchfiles.load_program(base / target)
-    names, by_keyword = _argument_names(kind, model, inputs)
-    call = model.module() if kind == "exported_program" else model
-    loaded = Loaded(call, names, by_keyword)
-    asked = opset or DEFAULT_OPSET
-    path = Path(output)
-    examples = _program_examples(model, names) if kind == "exported_program" else _examples(inputs, names)
-    if examples:
-        loaded.outputs = _output_names(loaded, examples)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        _write(kind, model, loaded, examples, inputs, asked, path)
+        model = _load(kind, target, weights, base)
+        names, by_keyword = _argument_names(kind, model, inputs)
+        loaded = Loaded(model.module() if kind == "exported_program" else model, names, by_keyword)
+        examples = _program_examples(model, names) if kind == "exported_program" else _examples(inputs, names)
+        if examples:
+            loaded.outputs = _output_names(loaded, examples)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _write(kind, model, loaded, examples, inputs, asked, path)
     exported = graph.load(path)
     _check(exported, names, asked)
     if kind == "exported_program":
@@ -81,7 +73,13 @@ def export(
     return {"framework": f"torch {torch.__version__.split('+')[0]}", "files": sorted(opened)} | graph.describe(exported)
 
 
-def answer(folder: str) -> list[dict[str, str]]:
+def _load(kind: str, target: str, weights: str | None, root: Path) -> Any:
+    if kind == "torch":
+        return from_factory(target, weights, root)
+    return torchfiles.load_script(root / target) if kind == "torchscript" else torchfiles.load_program(root / target)
+
+
+def answer(folder: str) -> dict[str, Any]:
     """The framework's own outputs for every sample, under the names that the exported model gives them."""
     loaded = _loaded[0]
 

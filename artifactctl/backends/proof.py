@@ -11,7 +11,7 @@ import numpy as np
 
 from artifactctl.backends import core
 from artifactctl.backends.npz import write_npz
-from artifactctl.errors import ArtifactDamaged, NotAvailable, SourceError
+from artifactctl.errors import EXIT_CODES, ArtifactDamaged, NotAvailable, SourceError
 
 LEVELS = ("all", "extended", "basic", "disabled")
 GOLDEN_BYTES = 8_000_000
@@ -20,20 +20,24 @@ Array = np.ndarray[Any, Any]
 Answer = Callable[[dict[str, Array]], dict[str, Array]]
 
 
-def record_answers(folder: Path, answer: Answer, refusals: tuple[type[Exception], ...]) -> list[dict[str, str]]:
-    """Store the source's own outputs beside every sample; a sample that it refuses is outside its domain."""
-    refused = []
+def record_answers(folder: Path, answer: Answer, refusals: tuple[type[Exception], ...]) -> dict[str, Any]:
+    """Store the source's own outputs beside every sample; a sample that it refuses is outside its domain.
+
+    Every sample is asked twice: how far the two answers lie apart is the source's own noise.
+    """
+    refused, noise = [], core.Comparison()
     for file in sorted(folder.glob("*.npz")):
         sample = core.read_golden(file)[0]
         try:
             outputs = answer(sample["inputs"])
+            noise.add(outputs, answer(sample["inputs"]))
         except refusals as error:
-            refused.append({"set": file.stem, "message": str(error)})
+            refused.append({"set": file.stem, "message": _first_line(error)[:300]})
             file.unlink()
             continue
         arrays = _arrays(file.stem, sample | {"outputs": outputs})
         write_npz(file, arrays)
-    return refused
+    return {"refused": refused, "noise": noise.outputs({"default": {"max_abs": None}, "outputs": {}})}
 
 
 def _arrays(number: str, sample: dict[str, Any]) -> dict[str, Array]:
@@ -45,7 +49,7 @@ def _arrays(number: str, sample: dict[str, Any]) -> dict[str, Array]:
     return arrays if sample["labels"] is None else arrays | {f"{number}/labels/": sample["labels"]}
 
 
-def answer_as_written(path: str, folder: str, settings: dict[str, Any]) -> list[dict[str, str]]:
+def answer_as_written(path: str, folder: str, settings: dict[str, Any]) -> dict[str, Any]:
     session = core.open_session(path, settings | {"graph_level": "disabled"})
     return record_answers(Path(folder), lambda feeds: core.run(session, feeds), core.runtime_errors())
 
@@ -97,61 +101,48 @@ def noise(path: str, folder: str, settings: dict[str, Any], bounds: dict[str, An
     return {"levels": levels, "graph_level": levels[-1]["graph_level"] if levels[-1]["held"] else None}
 
 
-def write_golden(folder: str, target: str) -> dict[str, Any]:
-    """Keep samples while they are small enough together, one of each kind of size first; at least one."""
-    files = sorted(Path(folder).glob("*.npz"))
-    order = sorted(files, key=lambda file: (file.stat().st_size > GOLDEN_BYTES // 4, file.stem))
-    kept: list[Path] = []
+def write_golden(folder: str, target: str, all_labelled: bool) -> dict[str, Any]:
+    """Keep samples while they are small enough together, at least one; with `all_labelled`, every labelled one."""
+    stored = {file: core.read_golden(file)[0] for file in sorted(Path(folder).glob("*.npz"))}
+    kept = [file for file, sample in stored.items() if all_labelled and sample["labels"] is not None]
     size = 0
-    for file in order:
-        if not kept or size + file.stat().st_size <= GOLDEN_BYTES:
+    for file in sorted(stored, key=lambda file: (file.stat().st_size > GOLDEN_BYTES // 8, file.stem)):
+        if file not in kept and (not kept or size + file.stat().st_size <= GOLDEN_BYTES):
             kept.append(file)
             size += file.stat().st_size
     arrays: dict[str, Array] = {}
     for position, file in enumerate(sorted(kept)):
-        arrays |= _arrays(f"{position:05d}", core.read_golden(file)[0])
+        arrays |= _arrays(f"{position:05d}", stored[file])
     write_npz(Path(target), arrays)
-    return {"kept": len(kept), "of": len(files)}
+    return {"kept": len(kept), "of": len(stored)}
 
 
 def verify_golden(
-    path: str, golden: str, settings: dict[str, Any], bounds: dict[str, Any], batched: bool, count: int | None
+    path: str, golden: str, settings: dict[str, Any], bounds: dict[str, Any], plan: dict[str, Any], count: int | None
 ) -> dict[str, Any]:
     """An artifact's model against the answers it was shipped with."""
-    whole, accuracy = core.Comparison(), core.Accuracy()
-    session = _open(path, settings)
     try:
         stored = core.read_golden(Path(golden))
     except (OSError, ValueError) as error:
         raise ArtifactDamaged(f"golden.npz cannot be read: {error}") from None
-    for sample in stored[:count]:
-        found = _run(session, sample["inputs"])
-        whole.add(sample["outputs"], found, core.rows(sample["inputs"], batched))
-        if sample["labels"] is not None:
-            accuracy.add(sample["labels"], sample["outputs"], found)
-    limit = bounds["default"].get("max_accuracy_drop")
-    outputs = whole.outputs(bounds)
-    return {
-        "provider": settings["provider"],
-        "samples": whole.samples,
-        "outputs": outputs,
-        "accuracy": accuracy.result(limit),
-    }
+    report = _known_failures(core.compare_golden, _open(path, settings), stored[:count], plan, bounds)
+    return report | {"provider": settings["provider"]}
 
 
 def verify_fresh(
     path: str, reference: str, settings: dict[str, Any], bounds: dict[str, Any], plan: dict[str, Any], count: int
 ) -> dict[str, Any]:
     """An artifact's model against a reference file on inputs that neither has seen."""
-    whole = core.Comparison()
-    as_written = settings | {"execution_provider": "CPUExecutionProvider", "options": {}, "graph_level": "disabled"}
-    session, source = _open(path, settings), _open(reference, as_written)
-    for number in range(count):
-        rounds, index = divmod(number, len(plan["sets"]))
-        feeds = core.make_inputs(plan, [plan["seed"], rounds + 1], index)
-        expected = _run(source, feeds)
-        whole.add(expected, _run(session, feeds), core.rows(feeds, plan["batched"]))
-    return {"provider": settings["provider"], "samples": whole.samples, "outputs": whole.outputs(bounds)}
+    source = _open(reference, core.as_written(settings))
+    report = _known_failures(core.compare_fresh, _open(path, settings), source, plan, bounds, count)
+    return report | {"provider": settings["provider"]}
+
+
+def _known_failures(compare: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    try:
+        return compare(*arguments)
+    except core.Failure as failure:
+        raise EXIT_CODES[failure.code](str(failure), hint=failure.hint) from None
 
 
 def _open(path: str, settings: dict[str, Any]) -> Any:
@@ -161,14 +152,6 @@ def _open(path: str, settings: dict[str, Any]) -> Any:
         raise NotAvailable(str(failure), hint=failure.hint) from None
     except core.runtime_errors() as error:
         raise SourceError(f"{Path(path).name} cannot be loaded by ONNX Runtime: {_first_line(error, path)}") from None
-
-
-def _run(session: Any, feeds: dict[str, Array]) -> dict[str, Array]:
-    try:
-        leaves: dict[str, Array] = core.run(session, feeds)
-    except core.runtime_errors() as error:
-        raise SourceError(f"ONNX Runtime cannot run the model: {_first_line(error)}") from None
-    return leaves
 
 
 def _first_line(error: Exception, path: str = "") -> str:

@@ -14,13 +14,16 @@ import onnx
 from artifactctl.backends import core, graph
 from artifactctl.backends.consumers import Consumers, describe_input
 from artifactctl.backends.npz import write_npz
-from artifactctl.backends.userdata import read_data
+from artifactctl.backends.userdata import load_arrays, read_data
 from artifactctl.errors import SourceError
 
 KINDS = ("normal", "uniform", "normal", "uniform", "wide")
 OTHER_KINDS = ("positive", "negative", "tiny", "pixels", "ones", "zeros", "wide", "normal", "uniform")
 SIZES = (1, 2, 8, 16, 32, 48, 64, 128, 224, 256, 512, 576, 1024, 4096, 16000)
 BATCHES = (3, 4, 2)
+SECOND_SIZES = ((1, 3), (2, 0), (1, 8), (1, 16), (1, 32))  # times, plus
+REDRAWS = 4  # a draw that is refused may only have been an unlucky one
+TELLING = 1e-3  # outputs that differ by less cannot tell models apart
 _NUMPY = {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
 _NUMPY |= {"bool", "string", "complex64", "complex128"}
 _ANONYMOUS = re.compile(r"(unk__\d+|\?|-1|p2o\.DynamicDimension\.\d+|)\Z")
@@ -29,43 +32,83 @@ Array = np.ndarray[Any, Any]
 
 
 def plan_inputs(
-    path: str, declared: dict[str, Any], settings: dict[str, Any], seed: int, probe: bool
+    path: str, declared: dict[str, Any], settings: dict[str, Any], seed: int, probe: bool, samples: str | None
 ) -> dict[str, Any]:
-    """A plan of input sets. With `probe` the model decides which sizes are in its domain; else the framework will."""
+    """A plan of input sets. With `probe` the model decides what is in its domain; else the framework will."""
     file = Path(path)
     model = graph.load(file)
     inputs, batch = _inputs(model, declared, Consumers(model))
     session = _open(file, settings)
-    plan: dict[str, Any] = {
-        "inputs": inputs,
-        "seed": seed,
-        "sets": [],
-        "batched": False,
-        "outside": [],
-        "branches": [],
-    }
-    base = _base_dims(session, plan, batch)
-    plan["sets"] = [{"kind": kind, "dims": base} for kind in KINDS]
-    for sizes in _larger(base, batch):
-        larger = [{"kind": kind, "dims": sizes} for kind in KINDS]
-        refused = _refusal(session, plan | {"sets": larger[:1]}) if probe else None
-        if refused is None:
-            plan["sets"] += larger
-            plan["batched"] = True
-            break
-        plan["outside"].append({"dims": sizes, "message": refused})
-    for symbol in [symbol for symbol in base if symbol not in batch]:
-        sizes = base | {symbol: base[symbol] + 3}
-        refused = _refusal(session, plan | {"sets": [{"kind": "normal", "dims": sizes}]}) if probe else None
-        if refused is None:
-            plan["sets"] += [{"kind": kind, "dims": sizes} for kind in ("normal", "uniform")]
-        else:
-            plan["outside"].append({"dims": sizes, "message": refused})
-    if not inputs:
-        plan["sets"] = plan["sets"][:1]
-        return plan
-    _cover(model, file, settings, plan, list(_guesses(plan, sorted(base), batch)))
+    plan: dict[str, Any] = {"inputs": inputs, "seed": seed, "draws": 0, "sets": [], "batched": False}
+    plan |= {"outside": [], "branches": [], "single_size": []}
+    base = _base_dims(session, plan, batch, _data_dims(plan, samples), optional=samples is not None)
+    if base is None:
+        return plan  # only the user's own data fit
+    judge = session if probe else None
+    for kind in KINDS if inputs else KINDS[:1]:
+        _add(plan, judge, kind, base)
+    if inputs:
+        _add_batches(plan, judge, base, batch)
+        _add_sizes(plan, judge, base, batch)
+        _cover(model, file, settings, plan, list(_guesses(plan, sorted(base), batch, {})))
     return plan
+
+
+def _add(plan: dict[str, Any], judge: Any, kind: str, dims: dict[str, int]) -> bool:
+    """Append a set; one that the judge refuses is drawn anew a few times, then recorded as outside the domain."""
+    message = None
+    for _ in range(REDRAWS):
+        entry = {"kind": kind, "dims": dims, "draw": plan["draws"]}
+        plan["draws"] += 1
+        message = _refusal(judge, plan | {"sets": [entry]}) if judge else None
+        if message is None:
+            plan["sets"].append(entry)
+            return True
+    plan["outside"].append({"dims": dims, "message": str(message).splitlines()[0][:300]})
+    return False
+
+
+def _add_batches(plan: dict[str, Any], judge: Any, base: dict[str, int], batch: set[str]) -> None:
+    for position, sizes in enumerate(_larger(base, batch)):
+        if judge is None and position >= len(BATCHES):
+            break
+        if _add(plan, judge, KINDS[0], sizes):
+            plan["batched"] = True
+            first = judge is not None or position == 0
+            for kind in KINDS[1:] if first else KINDS[1:2]:
+                _add(plan, judge, kind, sizes)
+            if judge is not None:
+                break
+
+
+def _add_sizes(plan: dict[str, Any], judge: Any, base: dict[str, int], batch: set[str]) -> None:
+    """A second size of every other free dimension, alone or together with the rest; for a framework, every try."""
+    free = [symbol for symbol in base if symbol not in batch]
+    together = {symbol: {symbol: base[symbol]} for symbol in free}
+    for symbol in free:
+        tries = [base | {symbol: base[symbol] * times + more} for times, more in SECOND_SIZES]
+        tries += [base | {other: base[other] * times + more for other in free} for times, more in SECOND_SIZES]
+        for sizes in tries if len(free) > 1 else tries[: len(SECOND_SIZES)]:
+            if _add(plan, judge, "normal", sizes) and judge is not None:
+                _add(plan, judge, "uniform", sizes)
+                del together[symbol]
+                break
+    if judge is not None:
+        plan["single_size"] = sorted(together)
+
+
+def _data_dims(plan: dict[str, Any], samples: str | None) -> dict[str, int]:
+    """The sizes of the user's own data: the first guess."""
+    arrays = load_arrays(Path(samples)) if samples else {}
+    found: dict[str, int] = {}
+    for spec in plan["inputs"]:
+        array, rank = arrays.get(spec["name"]), len(spec["shape"])
+        if array is not None and array.ndim in (rank, rank + 1):
+            sizes = array.shape[1:] if array.ndim == rank + 1 else (1, *array.shape[1:])
+            found |= {
+                str(name): int(size) for name, size in zip(spec["shape"], sizes, strict=True) if isinstance(name, str)
+            }
+    return found
 
 
 def _open(file: Path, settings: dict[str, Any]) -> Any:
@@ -108,17 +151,23 @@ def _inputs(
     return described, batch
 
 
-def _base_dims(session: Any, plan: dict[str, Any], batch: set[str]) -> dict[str, int]:
-    """Sizes at which the model runs: first by what the shapes look like, then one size for all, then one by one."""
+def _base_dims(
+    session: Any, plan: dict[str, Any], batch: set[str], data: dict[str, int], *, optional: bool
+) -> dict[str, int] | None:
+    """Sizes at which the model runs: by the data, by what the shapes look like, one size for all, then one by one."""
     symbols = sorted({size for spec in plan["inputs"] for size in spec["shape"] if isinstance(size, str)})
     message = ""
     for narrow in (False, True):
         if narrow:
             _narrow(plan)
-        for dims in _guesses(plan, symbols, batch):
-            message = _refusal(session, plan | {"sets": [{"kind": "normal", "dims": dims}]}) or ""
-            if not message:
-                return dims
+        for dims in _guesses(plan, symbols, batch, data):
+            for draw in range(REDRAWS):
+                entry = {"kind": "normal", "dims": dims, "draw": draw}
+                message = _refusal(session, plan | {"sets": [entry]}) or ""
+                if not message:
+                    return dims
+    if optional:
+        return None
     hint = (
         "No made-up input fits. Give real ones in artifactctl.yaml: data: {samples: FILE.npz}, "
         "and their sizes: source: {onnx: FILE, inputs: {NAME: {shape: […], dtype: …}}}."
@@ -126,17 +175,19 @@ def _base_dims(session: Any, plan: dict[str, Any], batch: set[str]) -> dict[str,
     raise SourceError(f"the model refuses every input that was tried; the last reason: {message}", hint=hint)
 
 
-def _guesses(plan: dict[str, Any], symbols: list[str], batch: set[str]) -> Iterator[dict[str, int]]:
+def _guesses(
+    plan: dict[str, Any], symbols: list[str], batch: set[str], data: dict[str, int]
+) -> Iterator[dict[str, int]]:
     if not symbols:
         yield {}
         return
-    likely = {}
+    likely: dict[str, int] = {}
     for spec in plan["inputs"]:
         image = len(spec["shape"]) == 4 and spec["fill"] in ("float", "range")
         for size in spec["shape"]:
             if isinstance(size, str):
                 likely[size] = 1 if size in batch else 64 if image else 16
-    yield likely
+    yield likely | data
     for size in SIZES:
         yield {symbol: 1 if symbol in batch else size for symbol in symbols}
     free = [symbol for symbol in symbols if symbol not in batch]
@@ -183,15 +234,13 @@ def _cover(
     for index in range(len(plan["sets"])):
         shown.look(plan, index)
     base = plan["sets"][0]["dims"]
-    more = [{"kind": kind, "dims": base} for kind in (*OTHER_KINDS, *OTHER_KINDS)]
-    for extra in more:
+    more = [(kind, base) for kind in (*OTHER_KINDS, *OTHER_KINDS)]
+    more += [("normal", dims) for dims in guesses] if conditions else []
+    for kind, dims in more:
         if shown.enough:
             break
-        plan["sets"].append(extra)
-        if not shown.look(plan, len(plan["sets"]) - 1):
-            plan["sets"].pop()
-    for dims in guesses if not shown.branches_enough else []:
-        plan["sets"].append({"kind": "normal", "dims": dims})
+        plan["sets"].append({"kind": kind, "dims": dims, "draw": plan["draws"]})
+        plan["draws"] += 1
         if not shown.look(plan, len(plan["sets"]) - 1):
             plan["sets"].pop()
     plan["branches"] = [{"condition": name, "taken": sorted(sides)} for name, sides in shown.taken.items()]
@@ -207,8 +256,11 @@ class Shown:
 
     def look(self, plan: dict[str, Any], index: int) -> bool:
         """Run one set; True when it showed something new."""
+        return self.run(core.make_inputs(plan, [plan["seed"]], index))
+
+    def run(self, feeds: dict[str, Array]) -> bool:
         try:
-            leaves = core.run(self._session, core.make_inputs(plan, [plan["seed"]], index))
+            leaves = core.run(self._session, feeds)
         except core.runtime_errors():
             return False
         before = self._score()
@@ -218,15 +270,25 @@ class Shown:
         return before != self._score()
 
     def _score(self) -> tuple[int, int]:
-        return sum(map(len, self.taken.values())), sum(tally.varies for tally in self._comparison.tallies.values())
+        return sum(map(len, self.taken.values())), sum(not tally.vacuous(TELLING) for tally in self._tallies)
 
     @property
-    def branches_enough(self) -> bool:
-        return all(len(sides) == 2 for sides in self.taken.values())
+    def _tallies(self) -> list[Any]:
+        return list(self._comparison.tallies.values())
 
     @property
     def enough(self) -> bool:
-        return self.branches_enough and all(tally.varies for tally in self._comparison.tallies.values())
+        taken = all(len(sides) == 2 for sides in self.taken.values())
+        return taken and not any(tally.vacuous(TELLING) for tally in self._tallies)
+
+
+def branches_taken(path: str, folder: str, settings: dict[str, Any], conditions: list[str]) -> list[dict[str, Any]]:
+    """Which sides of the outer branches the samples take, the user's data included."""
+    file = Path(path)
+    shown = Shown(_watch(graph.load(file), file, conditions, settings), conditions)
+    for sample in sorted(Path(folder).glob("*.npz")):
+        shown.run(core.read_golden(sample)[0]["inputs"])
+    return [{"condition": name, "taken": sorted(sides)} for name, sides in shown.taken.items()]
 
 
 def _watch(model: onnx.ModelProto, file: Path, conditions: list[str], settings: dict[str, Any]) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import re
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +65,25 @@ def load_script(path: Path) -> Any:
 def load_program(path: Path) -> Any:
     _expect(path, "exported_program")
     try:
-        return torch.export.load(str(path))
+        with _only_weights():
+            return torch.export.load(str(path))
     except (RuntimeError, ValueError, KeyError, OSError, AssertionError, pickle.UnpicklingError) as error:
         raise SourceError(f"{path.name} is damaged: {error}", hint="Save it again with torch.export.save.") from None
+
+
+@contextmanager
+def _only_weights() -> Iterator[None]:
+    """torch.export.load falls back to a pickle that may run any code; here the fall-back is as careful as the rest."""
+    original = torch.load
+
+    def careful(*arguments: Any, **options: Any) -> Any:
+        return original(*arguments, **(options | {"weights_only": True}))
+
+    torch.load = careful
+    try:
+        yield
+    finally:
+        torch.load = original
 
 
 def load_weights(model: torch.nn.Module, path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from artifactctl.errors import ConfigError
 
-CHUNK = 64
+CHUNK, CHUNK_BYTES = 64, 1_000_000  # samples at once: few enough that golden.npz can take some of them
 
 Array = np.ndarray[Any, Any]
 
@@ -20,7 +20,7 @@ def read_data(
     plan: dict[str, Any], samples: Path, labels: Path | None
 ) -> Iterator[tuple[dict[str, Array], Array | None]]:
     """The user's samples in chunks that the model takes; a shape or dtype that does not fit is a ConfigError."""
-    arrays = _load_arrays(samples)
+    arrays = load_arrays(samples)
     names = [spec["name"] for spec in plan["inputs"]]
     if sorted(arrays) != sorted(names):
         raise ConfigError(
@@ -34,8 +34,9 @@ def read_data(
     truth = _load_labels(labels, total) if labels else None
     step = min(_fit(spec, arrays, samples.name) for spec in plan["inputs"])
     loose = {spec["name"]: arrays[spec["name"]].ndim == len(spec["shape"]) + 1 for spec in plan["inputs"]}
-    if step > 1 and not _free_batch(plan):
-        total -= total % step
+    if step > 1 and not _free_batch(plan) and total % step:
+        hint = f"Give a multiple of {step} samples, or a model with a free batch."
+        raise ConfigError(f"{samples.name} has {total} samples, but the model takes {step} at once", hint=hint)
     for start in range(0, total, step):
         part = {name: array[start] if loose[name] else array[start : start + step] for name, array in arrays.items()}
         part = {name: _strings(np.asarray(array)) for name, array in part.items()}
@@ -76,10 +77,11 @@ def _fit(spec: Mapping[str, Any], arrays: Mapping[str, Array], file: str) -> int
     batch = shape[0] if shape else 1
     if isinstance(batch, int) and len(array) < batch:
         raise ConfigError(f"{file}: {spec['name']!r} has {len(array)} samples, but the model takes {batch} at once")
-    return batch if isinstance(batch, int) else CHUNK
+    each_bytes = max(1, array.nbytes // max(1, len(array)))
+    return batch if isinstance(batch, int) else max(1, min(CHUNK, CHUNK_BYTES // each_bytes))
 
 
-def _load_arrays(path: Path) -> dict[str, Array]:
+def load_arrays(path: Path) -> dict[str, Array]:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
@@ -97,6 +99,10 @@ def _load_labels(path: Path, total: int) -> Array:
         ) from None
     if not isinstance(labels, np.ndarray):
         raise ConfigError(f"{path.name} is an archive, not one array", hint="Save it with numpy.save(FILE, array).")
+    if labels.dtype.kind not in "iuU":
+        raise ConfigError(
+            f"{path.name} is {labels.dtype}, but labels are class numbers or names", hint="Save integers."
+        )
     if labels.shape != (total,):
         raise ConfigError(f"{path.name} has shape {list(labels.shape)}, but there are {total} samples")
     return np.asarray(labels)

@@ -22,6 +22,7 @@ OPERATIONS = {
     "save_normalized": "graph",
     "plan_inputs": "samples",
     "write_samples": "samples",
+    "branches_taken": "samples",
     "answer_as_written": "proof",
     "prove": "proof",
     "noise": "proof",
@@ -39,11 +40,12 @@ OPERATIONS = {
 
 
 def main() -> None:
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    answers, incoming = os.fdopen(os.dup(1), "w", encoding="utf-8"), os.fdopen(os.dup(0), encoding="utf-8")
     os.dup2(2, 1)  # whatever the libraries print goes to the log
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # code that asks for input gets none
     _die_with_parent()
     requests: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=_receive, args=(sys.stdin, requests), daemon=True).start()
+    threading.Thread(target=_receive, args=(incoming, requests), daemon=True).start()
     while True:
         request = json.loads(requests.get())
         answers.write(_perform(request["operation"], request["arguments"]) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import sys
@@ -64,6 +65,9 @@ def _interrupted(*_: object) -> NoReturn:
 
 def run(arguments: list[str]) -> int:
     """The only place where an outcome becomes an exit code."""
+    for stream in (sys.stdout, sys.stderr):  # a name that is not text must not stop us from saying so
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     settings = Settings()
     settings.json = json_asked(arguments)
     try:
@@ -78,9 +82,6 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _say_failure(settings, 130, "Interrupted", "interrupted", "Nothing half-made is left; run it again.")
     except OSError as error:
-        if error.errno == errno.EPIPE:  # whoever read our output has gone
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            return 0
         return _finish(settings, Result({}, error=disk_error(error)))
     except Exception:  # noqa: BLE001 - a bug: say so, with everything that helps to mend it
         import traceback

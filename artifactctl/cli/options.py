@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from artifactctl.errors import ArtifactctlError
 
@@ -53,7 +54,6 @@ class Result:
     data: dict[str, Any]
     text: str = ""
     error: ArtifactctlError | None = None
-    notes: list[str] = field(default_factory=list)
 
 
 class EnvOption(click.Option):
@@ -74,7 +74,8 @@ def json_asked(arguments: list[str]) -> bool:
 
 
 def _directory(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
-    if value:
+    twice = ctx.parent is not None and ctx.get_parameter_source("directory") == ParameterSource.ENVIRONMENT
+    if value and not twice:  # the environment speaks to the group and to the command
         try:
             os.chdir(value)
         except OSError as error:

@@ -95,6 +95,8 @@ def _warnings(meta: Mapping[str, Any]) -> list[str]:
             found.append(
                 f"only one side of the branch on {branch['condition']!r} was ever taken; add data.samples for the other"
             )
+    for symbol in meta["reference"]["samples"]["single_size"]:
+        found.append(f"the source takes one size of {symbol!r} only, as far as it was tried")
     vacuous = [output["name"] for output in meta["equivalence"]["outputs"] if output["vacuous"]]
     if vacuous:
         found.append(f"constant over all samples, so nothing is proved about: {', '.join(vacuous)}")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from artifactctl import environment, folder, metadata
 from artifactctl.crew import Crew
+from artifactctl.errors import NotEquivalent
 from artifactctl.folder import ArtifactFolder
-from artifactctl.inputs import config_digest
+from artifactctl.inputs import config_digest, recorded_name
 from artifactctl.records import SOURCE_RECIPE, Choice, LatencyReport, ReferenceModel
-from artifactctl.steps.verify import bounds_of, statement_of
+from artifactctl.steps.verify import bounds_of, prove, statement_of
 
 
 def assemble(reference: ReferenceModel, choice: Choice, home: Path, scratch: Path, crew: Crew) -> ArtifactFolder:
@@ -24,8 +25,13 @@ def assemble(reference: ReferenceModel, choice: Choice, home: Path, scratch: Pat
     verbatim = chosen.candidate.recipe == SOURCE_RECIPE
     model = str(staged / folder.MODEL)
     crew.ask("runner", "save_normalized", source=str(chosen.candidate.path), target=model, verbatim=verbatim)
+    shipped = prove(reference, replace(chosen.candidate, path=staged / folder.MODEL), crew)
+    if not shipped.passed:
+        raise NotEquivalent(f"the file to be shipped is not the model that was proved: {shipped.reason}")
     described = crew.ask("runner", "inspect", path=model)
-    crew.ask("runner", "write_golden", folder=str(reference.samples), target=str(staged / folder.GOLDEN))
+    labelled = reference.source.config.equivalence.default.max_accuracy_drop is not None
+    golden = str(staged / folder.GOLDEN)
+    crew.ask("runner", "write_golden", folder=str(reference.samples), target=golden, all_labelled=labelled)
     _write_json(staged / "evidence" / "equivalence.json", _equivalence_evidence(reference, choice))
     _write_json(staged / "evidence" / f"latency.{provider}.json", _latency_evidence(reference, choice))
     version = folder.next_free(home)
@@ -62,7 +68,7 @@ def _metadata(
         "schema_version": metadata.SCHEMA_VERSION,
         "source": {
             "kind": config.source.kind,
-            "target": config.source.target if config.source.kind == "torch" else reference.source.files[0].path,
+            "target": recorded_name(config.source.target),
             "config_sha256": config_digest(config),
             "files": [asdict(entry) for entry in reference.source.files],
         },
@@ -73,7 +79,9 @@ def _metadata(
             "precision": reference.precision,
             "exported": reference.exported.summary() if reference.exported else None,
             "noise": dict(reference.noise),
-            "samples": {key: reference.plan[key] for key in ("seed", "batched", "inputs", "sets", "branches")},
+            "samples": {
+                key: reference.plan[key] for key in ("seed", "batched", "inputs", "sets", "branches", "single_size")
+            },
         },
         "model": {
             key: model[key]

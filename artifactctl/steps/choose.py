@@ -1,4 +1,7 @@
-"""Tried candidates -> Choice. Pure: numbers in, a choice and its reasons out."""
+"""Tried candidates -> Choice. Pure: numbers in, a choice and its reasons out.
+
+Reasons hold no measured times: those stand in numbers beside them, and differ from run to run.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,19 @@ def rejection(tried: Tried) -> str | None:
         return f"not equivalent: {equivalence.reason if equivalence else 'not compared'}"
     if equivalence.vacuous:
         return "not proved: every output is constant over all samples; add data.samples that tell models apart"
+    if equivalence.untaken:
+        return (
+            f"not proved: one side of the branch on {equivalence.untaken[0]!r} never ran; add data.samples that take it"
+        )
     if latency is None or latency.ratio is None or latency.ratio_low is None:
-        pairs = latency.pairs if latency else 0
-        return f"not proved fast enough: {pairs} of {MIN_PAIRS} pairs fitted into latency.budget_s"
+        return f"not proved fast enough: fewer than {MIN_PAIRS} pairs fitted into latency.budget_s"
     if latency.ratio_low > 1 + SLOWER_MARGIN:
-        return f"slower than the source: {latency.ratio:.2f} × its time (at least {latency.ratio_low:.2f})"
+        return "slower than the source, proved in pairs"
     return None
+
+
+def any_holds(tried: list[Tried]) -> bool:
+    return any(rejection(item) is None for item in tried)
 
 
 def choose(tried: list[Tried], source: Tried) -> Choice:
@@ -57,7 +67,6 @@ def _faster(item: Tried, than: Tried) -> bool:
 
 
 def _verdict(item: Tried, best: Tried) -> Tried:
-    """Reasons without measured times: those stand in numbers beside them, and differ from run to run."""
     if item is not best:
         reason = f"equivalent and not slower than the source; {best.candidate.recipe} is simpler or proved faster"
         return replace(item, status="eligible", reason=reason)

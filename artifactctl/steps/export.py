@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from artifactctl import folder
 from artifactctl.crew import Crew
-from artifactctl.errors import ConfigError, NotAvailable, NotEquivalent, SourceError
+from artifactctl.domain import inside_domain
+from artifactctl.errors import ConfigError, NotAvailable, NotEquivalent
 from artifactctl.folder import FileDigest
 from artifactctl.project import Equivalence
 from artifactctl.providers import PROVIDERS
@@ -29,29 +31,31 @@ def make_reference(source: SourceModel, provider: str, scratch: Path, crew: Crew
     """Everything after this is compared with the answers that are recorded here."""
     session = session_for(provider, crew)
     path, info, source = _as_onnx(source, scratch, crew)
-    sha256 = folder.digest(path)
-    plan = crew.ask("runner", "plan_inputs", path=str(path), settings=_as_written(session), seed=int(sha256[:12], 16),
-        declared={name: asdict(spec) for name, spec in source.config.source.inputs.items()},
-        probe=source.config.source.kind == "onnx",
+    sha256 = _digest(path)
+    spec, data, folder_of_samples = source.config.source, source.config.data, scratch / "samples"
+    own = str(source.root / data.samples) if data.samples else None
+    labels = str(source.root / data.labels) if data.labels else None
+    plan = crew.ask(
+        "runner", "plan_inputs", path=str(path), settings=_as_written(session), seed=int(sha256[:12], 16),
+        declared={name: asdict(value) for name, value in spec.inputs.items()}, probe=spec.kind == "onnx", samples=own,
     )  # fmt: skip
-    samples = scratch / "samples"
-    data = source.config.data
-    entries = crew.ask(
-        "runner", "write_samples", plan=plan, folder=str(samples),
-        samples=str(source.root / data.samples) if data.samples else None,
-        labels=str(source.root / data.labels) if data.labels else None,
-    )  # fmt: skip
-    if source.config.source.kind == "onnx":
-        refused = crew.ask(
-            "runner", "answer_as_written", path=str(path), folder=str(samples), settings=_as_written(session)
-        )
+    samples = str(folder_of_samples)
+    entries = crew.ask("runner", "write_samples", plan=plan, folder=samples, samples=own, labels=labels)
+    if spec.kind == "onnx":
+        judge = _as_written(session)
+        answers = crew.ask("runner", "answer_as_written", path=str(path), folder=samples, settings=judge)
     else:
-        refused = crew.ask("framework", "answer", folder=str(samples))
+        answers = crew.ask("framework", "answer", folder=samples)
         crew.dismiss("framework")
-    plan = _inside_domain(plan, entries, refused)
+    plan = inside_domain(plan, entries, answers["refused"], declared=spec.kind != "onnx")
+    if conditions := [entry["condition"] for entry in plan["branches"]]:
+        judge = _as_written(session)
+        plan["branches"] = crew.ask(
+            "runner", "branches_taken", path=str(path), folder=samples, settings=judge, conditions=conditions
+        )
     reference = ReferenceModel(
         source, path, sha256, info["opset"], info["precision"], info["size_bytes"], info["framework"],
-        plan, samples, session, noise={},
+        plan, folder_of_samples, session, noise={"reference": answers["noise"]},
     )  # fmt: skip
     return _settle(reference, crew)
 
@@ -72,6 +76,15 @@ def _as_onnx(source: SourceModel, scratch: Path, crew: Crew) -> tuple[Path, dict
     return path, described, replace(source, files=_sorted([*source.files, *found]))
 
 
+def _digest(path: Path) -> str:
+    """Of the model with its external data: all that lies in its scratch folder."""
+    files = sorted(file for file in path.parent.rglob("*") if file.is_file())
+    if files == [path]:
+        return folder.digest(path)
+    parts = [f"{folder.digest(file)}  {file.relative_to(path.parent).as_posix()}" for file in files]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
 def _sorted(files: list[FileDigest]) -> tuple[FileDigest, ...]:
     return tuple(files[:1] + sorted(files[1:], key=lambda entry: entry.path))
 
@@ -85,36 +98,10 @@ def _as_written(session: Session) -> dict[str, Any]:
     return asdict(judge)
 
 
-def _inside_domain(
-    plan: dict[str, Any], entries: list[dict[str, Any]], refused: list[dict[str, str]]
-) -> dict[str, Any]:
-    """Sets that the source itself refuses are outside its domain; but it must take its own data and some sets."""
-    reasons = {item["set"]: item["message"] for item in refused}
-    for entry in entries:
-        if entry["origin"] == "data" and entry["set"] in reasons:
-            raise SourceError(
-                f"the source refuses data.samples: {reasons[entry['set']]}",
-                hint="Check shapes, types and value ranges of the samples against the model.",
-            )
-    seeded = [entry for entry in entries if entry["origin"] == "seeded"]
-    kept = [entry for entry in seeded if entry["set"] not in reasons]
-    if not kept and not any(entry["origin"] == "data" for entry in entries):
-        message = next(iter(reasons.values()), "no set was made")
-        raise SourceError(
-            f"the source refuses every sample: {message}", hint="Check source.inputs: names, shapes and dtypes."
-        )
-    outside = [{"dims": entry["dims"], "message": reasons[entry["set"]]} for entry in seeded if entry["set"] in reasons]
-    numbers = {entry["set"]: entry for entry in entries}
-    return plan | {
-        "sets": [{"kind": entry["kind"], "dims": entry["dims"]} for entry in kept],
-        "outside": plan["outside"] + outside,
-        "entries": {number: entry for number, entry in numbers.items() if number not in reasons},
-    }
-
-
 def _settle(reference: ReferenceModel, crew: Crew) -> ReferenceModel:
     """Prove the exported file, and find the session settings at which the unchanged source holds its own bound."""
     config = reference.source.config
+    _demand_steady(reference)
     common: dict[str, Any] = {
         "path": str(reference.path),
         "folder": str(reference.samples),
@@ -139,13 +126,23 @@ def _settle(reference: ReferenceModel, crew: Crew) -> ReferenceModel:
             f"the unchanged source leaves the bound on {reference.session.provider} at every graph level: {reasons}"
         )
         raise NotEquivalent(message, hint="Choose a bound or a measure that the source itself can hold.")
-    self_error = written.summary() if config.source.kind == "onnx" else None
     return replace(
         reference,
         session=replace(reference.session, graph_level=noise["graph_level"]),
-        noise={"reference": self_error, "levels": noise["levels"]},
+        noise={"reference": reference.noise["reference"], "levels": noise["levels"]},
         exported=None if config.source.kind == "onnx" else written,
     )
+
+
+def _demand_steady(reference: ReferenceModel) -> None:
+    """A source that gives two answers to one question cannot be compared with anything."""
+    for output in reference.noise["reference"]:
+        error = output["max_error"]
+        limit = reference.source.config.equivalence.default.max_abs
+        if output["reason"] or (limit is not None and error is not None and error > limit):
+            why = output["reason"] or f"two runs differ by {error:.3g}"
+            hint = "It draws random numbers or depends on uninitialized memory; make it deterministic first."
+            raise NotEquivalent(f"the source does not agree with itself: output {output['name']!r}: {why}", hint=hint)
 
 
 def _know_outputs(equivalence: Equivalence, report: EquivalenceReport) -> None:

@@ -14,32 +14,32 @@ from artifactctl.records import Candidate, LatencyReport, ReferenceModel, Timing
 
 ROUND_PAIRS = 20
 MIN_ROUNDS, MAX_ROUNDS = 4, 12
+PATIENCE = 5  # budgets that the fewest pairs may take
 CLEAR_WIDTH = 0.02  # an interval this narrow is clear
 
 
 def measure(reference: ReferenceModel, tried: Tried, budget_s: float, crew: Crew) -> Tried:
-    """Against the source, in pairs. Sessions are created anew each round: memory placement matters."""
+    """Against the source, in pairs. Sessions are created anew each round: memory placement matters.
+
+    The budget ends what goes beyond the fewest pairs that prove anything; those may take a few budgets.
+    """
     candidate, sample = tried.candidate, _sample(reference)
-    deadline = time.monotonic() + budget_s
+    started = time.monotonic()
     rounds: list[dict[str, Any]] = []
-    while len(rounds) < MAX_ROUNDS and (not rounds or time.monotonic() < deadline):
+    while len(rounds) < MAX_ROUNDS:
+        enough = sum(len(entry["pairs_ns"]) for entry in rounds) >= pairs.MIN_PAIRS
+        left_s = started + budget_s * (1 if enough else PATIENCE) - time.monotonic()
+        if rounds and left_s <= 0:
+            break
         try:
-            rounds.append(
-                crew.ask(
-                    "runner",
-                    "measure_round",
-                    candidate=str(candidate.path),
-                    baseline=str(reference.path),
-                    sample=str(sample),
-                    settings=asdict(reference.session),
-                    seed=reference.seed + len(rounds),
-                    pairs=ROUND_PAIRS,
-                    limit_s=max(0.1, deadline - time.monotonic()),
-                    timeout_s=budget_s * 2 + 600,
-                )
-            )
+            found = crew.ask(
+                "runner", "measure_round", candidate=str(candidate.path), baseline=str(reference.path),
+                sample=str(sample), settings=asdict(reference.session), seed=reference.seed + len(rounds),
+                pairs=ROUND_PAIRS, limit_s=max(0.1, left_s), timeout_s=budget_s * PATIENCE + 600,
+            )  # fmt: skip
         except SourceError as error:
             return replace(tried, candidate=replace(candidate, failure=f"it could not be measured: {error}"))
+        rounds.append(found)
         if len(rounds) >= MIN_ROUNDS and pairs.ratio_of(_pairs(rounds)).width <= CLEAR_WIDTH:
             break
     return replace(tried, latency=report_of(rounds, reference, candidate))

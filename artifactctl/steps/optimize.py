@@ -10,6 +10,7 @@ from typing import Any
 from artifactctl import recipes
 from artifactctl.crew import Crew
 from artifactctl.errors import ArtifactctlError, ConfigError, NotAvailable, SourceError
+from artifactctl.inputs import recorded_name
 from artifactctl.process import OperationFailed, WorkerDied
 from artifactctl.records import Candidate, PassResult, ReferenceModel
 
@@ -58,12 +59,13 @@ def optimize(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) ->
 
 def _run_file(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) -> Candidate:
     config = reference.source.root / name.removeprefix(recipes.OLIVE_PREFIX)
+    shown = recipes.OLIVE_PREFIX + recorded_name(name.removeprefix(recipes.OLIVE_PREFIX))
     target = scratch / "recipes" / f"olive-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
     found = _attempt(crew, "olive_run", config=str(config), source=str(reference.path), folder=str(target))
     if isinstance(found, str):
-        return Candidate(name, None, reference.precision, failure=found, broken=True)
+        return Candidate(shown, None, reference.precision, failure=found, broken=True)
     result = PassResult("Olive run configuration", "changed" if found["changed"] else "unchanged")
-    return _finish(name, Path(found["path"]), found["precision"], [result], scratch, crew)
+    return _finish(shown, Path(found["path"]), found["precision"], [result], scratch, crew)
 
 
 def _finish(name: str, path: Path, precision: str, results: list[PassResult], scratch: Path, crew: Crew) -> Candidate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,6 @@ from artifactctl.errors import NotAvailable, SourceError
 from artifactctl.project import Equivalence
 from artifactctl.providers import PROVIDERS
 from artifactctl.records import Candidate, EquivalenceReport, ReferenceModel
-
-FRESH_SAMPLES = 5
 
 
 def bounds_of(equivalence: Equivalence) -> dict[str, Any]:
@@ -39,7 +37,8 @@ def prove(reference: ReferenceModel, candidate: Candidate, crew: Crew) -> Equiva
         )  # fmt: skip
     except SourceError as error:
         return EquivalenceReport(reference.session.provider, 0, (), failure=str(error))
-    return EquivalenceReport.from_dict(found)
+    untaken = tuple(entry["condition"] for entry in reference.plan["branches"] if len(entry["taken"]) < 2)
+    return replace(EquivalenceReport.from_dict(found), untaken=untaken)
 
 
 def verify_artifact(
@@ -65,16 +64,13 @@ def verify_artifact(
     plan = metadata["reference"]["samples"]
     kept = samples if reference is None else None
     try:
-        found = crew.ask(
-            "runner", "verify_golden", golden=str(path / folder.GOLDEN), batched=plan["batched"], count=kept, **common
-        )
+        found = crew.ask("runner", "verify_golden", golden=str(path / folder.GOLDEN), plan=plan, count=kept, **common)
         if reference is None:
             return EquivalenceReport.from_dict(found)
-        source, count = str(reference.resolve()), samples or FRESH_SAMPLES
+        source, count = str(reference.resolve()), samples or len(plan["sets"])
         fresh = crew.ask("runner", "verify_fresh", reference=source, plan=plan, count=count, **common)
     except NotAvailable as error:
         name = settings["provider"]
         raise NotAvailable(str(error), hint=PROVIDERS[name].install) from None
-    renamed = [output | {"name": f"{output['name']} (fresh)"} for output in fresh["outputs"]]
-    both = found | {"samples": found["samples"] + fresh["samples"], "outputs": found["outputs"] + renamed}
-    return EquivalenceReport.from_dict(both)
+    outputs = found["outputs"] + fresh["outputs"]
+    return EquivalenceReport.from_dict(found | {"samples": found["samples"] + fresh["samples"], "outputs": outputs})
