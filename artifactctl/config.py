@@ -147,7 +147,8 @@ def for_file(path: Path, shown: str) -> Project:
         hint = "Run 'artifactctl init' and describe the source and its inputs in artifactctl.yaml."
         raise SourceError(f"{shown} does not say what its inputs are, so it needs a configuration", hint=hint)
     name = model_name_from(path.stem)
-    return Project(path.resolve().parent, {name: ModelConfig(name, Source(kind, path.name))})
+    # not resolved: a link is read where it lies
+    return Project(path.absolute().parent, {name: ModelConfig(name, Source(kind, path.name))})
 
 
 def select(project: Project | None, wanted: tuple[str, ...], directory: Path) -> list[tuple[Project, ModelConfig]]:
@@ -179,4 +180,9 @@ def select(project: Project | None, wanted: tuple[str, ...], directory: Path) ->
             raise ConfigError(f"no model is named {word!r}{meant}", hint=f"The configured models are: {known}.")
         alone = for_file(path, word)
         chosen.append((alone, next(iter(alone.models.values()))))
+    names = [model.name for _, model in chosen]
+    for name in names:
+        if names.count(name) > 1:
+            hint = "Build them into two folders with --output, or give them names in artifactctl.yaml."
+            raise ConfigError(f"two of the files would both be called {name!r}", hint=hint)
     return chosen

@@ -98,17 +98,41 @@ def render_card(metadata: Mapping[str, Any]) -> str:
         if metadata["latency_ms"] is None
         else f"{metadata['latency_ms']:.4g} ms (median){speed}",
         "accuracy": "not measured" if drop is None else f"{drop:+.4f}",
-        "runtime": metadata["runtime"],
-        "provider": metadata["session"]["provider"],
+        "portability": model["portability"],
         "inputs": "\n".join(_value_row(value) for value in model["inputs"]) or "| – | – | – |",
         "outputs": "\n".join(_value_row(value) for value in model["outputs"]),
+        "warnings": "\n".join(f"**Note:** {_cell(text)}.\n" for text in warnings(metadata)),
+        "conditions": _conditions(metadata),
         "candidates": "\n".join(_candidate_row(entry) for entry in metadata["recipe"]["candidates"]),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: str(values[match.group(1)]), template_text("card.md"))
 
 
+def warnings(meta: Mapping[str, Any]) -> list[str]:
+    """What a reader must know before believing the proof."""
+    found = []
+    for branch in meta["reference"]["samples"]["branches"]:
+        if len(branch["taken"]) < 2:
+            found.append(
+                f"only one side of the branch on {branch['condition']!r} was ever taken; add data.samples for the other"
+            )
+    for symbol in meta["reference"]["samples"]["single_size"]:
+        found.append(f"the source takes one size of {symbol!r} only, as far as it was tried")
+    vacuous = [output["name"] for output in meta["equivalence"]["outputs"] if output["vacuous"]]
+    if vacuous:
+        found.append(f"constant over all samples, so nothing is proved about: {', '.join(vacuous)}")
+    return found
+
+
 def _cell(text: Any) -> str:
     return str(text).replace("|", "\\|").replace("\n", " ")
+
+
+def _conditions(metadata: Mapping[str, Any]) -> str:
+    session, latency = metadata["session"], metadata["latency"]
+    sizes = ", ".join(f"{name} {size}" for name, size in (latency or {}).get("sample", {}).get("dims", {}).items())
+    threads = f"{session['intra_op_threads']} threads"
+    return f"{metadata['runtime']}, provider {session['provider']}, {threads}{', ' + sizes if sizes else ''}"
 
 
 def _value_row(value: Mapping[str, Any]) -> str:

@@ -87,9 +87,10 @@ class EquivalenceReport:
             return self.failure
         if not self.outputs:
             return "no output was compared"
-        for output in self.outputs:
-            if not output.passed:
-                return f"output {output.name!r}: {output.reason}"
+        failed = [output for output in self.outputs if not output.passed]
+        if failed:
+            worst = max(failed, key=lambda output: float("inf") if output.max_error is None else output.max_error)
+            return f"output {worst.name!r}: {worst.reason}"
         if self.accuracy and not self.accuracy.passed:
             return self.accuracy.reason
         return None
@@ -187,6 +188,7 @@ class LatencyReport:
     rounds: int
     candidate: Timing
     baseline: Timing
+    sample: Mapping[str, Any] = field(default_factory=dict)  # what was timed: kind and sizes
     raw: tuple[Mapping[str, Any], ...] = ()
 
     def summary(self) -> dict[str, Any]:

@@ -36,30 +36,44 @@ def _phrase(error: Any) -> Iterator[Problem]:
     if error.parent is None and "propertyNames" in error.absolute_schema_path:
         name = error.instance
         yield Problem((*place, name), f"{name!r} cannot be a name here: letters, digits, '_', '-' and '.' only")
-        return
-    if error.validator == "additionalProperties" and isinstance(error.schema.get("properties"), Mapping):
+    elif error.validator == "additionalProperties" and isinstance(error.schema.get("properties"), Mapping):
         known = list(error.schema["properties"])
         for key in error.instance:
             if key not in known:
                 yield Problem((*place, key), f"unknown key {key!r}{_meant(key, known)}")
     elif error.validator in ("oneOf", "anyOf") and error.context:
         best = max(error.context, key=lambda inner: (len(inner.absolute_path), inner.validator != "type"))
-        if best.validator == "const" or len(best.absolute_path) == len(error.absolute_path):
-            wanted = error.schema.get("description")
-            yield Problem(place, f"{error.instance!r} does not fit: {wanted}" if wanted else error.message)
-        else:
+        if best.validator != "const" and len(best.absolute_path) > len(error.absolute_path):
             yield from _phrase(best)
-    elif error.validator == "required":
-        yield Problem(place, f"key {error.message.split(' is a required')[0]} is missing")
-    elif error.validator == "enum":
-        allowed = [str(value) for value in error.validator_value]
-        yield Problem(
-            place, f"{error.instance!r} is not one of {', '.join(allowed)}{_meant(str(error.instance), allowed)}"
-        )
-    elif error.validator == "pattern" and error.schema.get("description"):
-        yield Problem(place, f"{error.instance!r} does not fit: {error.schema['description']}")
+        else:
+            yield Problem(place, _misfit(error))
     else:
-        yield Problem(place, error.message if len(error.message) < 300 else f"{error.message[:300]} …")
+        yield Problem(place, _one_value(error, place))
+
+
+def _misfit(error: Any) -> str:
+    wanted = error.schema.get("description")
+    return f"{_short(repr(error.instance))} does not fit: {wanted}" if wanted else _short(error.message)
+
+
+def _one_value(error: Any, place: tuple[str | int, ...]) -> str:
+    """A value that does not fit by itself."""
+    if error.validator == "required":
+        return f"key {error.message.split(' is a required')[0]} is missing"
+    if error.validator == "enum":
+        allowed = [str(value) for value in error.validator_value]
+        meant = _meant(str(error.instance), allowed)
+        return f"{_short(repr(error.instance))} is not one of {', '.join(allowed)}{meant}"
+    if error.validator == "const":
+        return f"{place[-1] if place else 'the value'} must be {error.validator_value!r}, not {error.instance!r}"
+    if error.validator == "type" and isinstance(error.validator_value, str):
+        wanted = {"array": "a list: […]", "object": "a mapping: {key: value}"}.get(error.validator_value)
+        return f"{_short(repr(error.instance))} is not {wanted or error.validator_value}"
+    return _misfit(error) if error.validator == "pattern" else _short(error.message)
+
+
+def _short(text: str) -> str:
+    return text if len(text) < 250 else f"{text[:250]} …"
 
 
 def _meant(word: str, known: list[str]) -> str:

@@ -6,23 +6,25 @@ from artifactctl import folder, yamlfile
 from artifactctl.errors import ConfigError
 from artifactctl.inputs import is_unchanged
 from artifactctl.project import BuildRequest, Say
+from artifactctl.versions import folder_name
 
 
 def find_unchanged(request: BuildRequest, say: Say) -> folder.ArtifactFolder | None:
-    """The latest version, when it is whole and was made from just these inputs."""
-    newest = folder.latest(request.home)
-    if newest is None or request.force:
+    """The newest version that is whole and was made from just these inputs."""
+    if request.force:
         return None
-    try:
-        found = yamlfile.read(newest / folder.METADATA).data
-        if not is_unchanged(request.config, request.root, found):
-            return None
-        damage = folder.damage(newest)
-        version, _, recipe = (found[key] for key in ("version", "accuracy_drop", "recipe"))
-        damage += [f"recipe.{key} is missing" for key in ("name", "reason", "candidates") if key not in recipe]
-    except (ConfigError, KeyError, TypeError) as error:
-        damage = [str(error)]
-    if damage:
-        say(f"warning: {newest.name} is damaged and is left as it is ({damage[0]}); a new version is built")
-        return None
-    return folder.ArtifactFolder(request.config.name, version, newest, "unchanged", found)
+    for version in reversed(folder.versions(request.home)):
+        path = request.home / folder_name(version)
+        try:
+            found = yamlfile.read(path / folder.METADATA).data
+            if not is_unchanged(request.config, request.root, found):
+                continue
+            damage = folder.damage(path)
+            number, _, recipe = (found[key] for key in ("version", "accuracy_drop", "recipe"))
+            damage += [f"recipe.{key} is missing" for key in ("name", "reason", "candidates") if key not in recipe]
+        except (ConfigError, KeyError, TypeError) as error:
+            damage = [str(error)]
+        if not damage:
+            return folder.ArtifactFolder(request.config.name, number, path, "unchanged", found)
+        say(f"warning: {path.name} is damaged and is left as it is ({damage[0]}); it does not count")
+    return None

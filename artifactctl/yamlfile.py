@@ -63,6 +63,8 @@ def parse(text: str, name: str) -> Document:
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
         problem = getattr(error, "problem", None) or str(error)
+        if mark and "\t" in "".join(text.splitlines()[mark.line : mark.line + 1])[: mark.column + 1]:
+            problem = "a tab stands where only spaces may"
         raise ConfigError(
             f"{where}: not valid YAML: {problem}", hint="Check the indentation and the colons around that line."
         ) from None

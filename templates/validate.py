@@ -178,8 +178,8 @@ class Tally:
     def vacuous(self, limit: float) -> bool:
         """Whether the answers lie so close together that a wrong model could not be told from a right one."""
         if 0 < self.peak < SMALL_PEAK:  # small outputs are judged by their relative error as well
-            return self.spread <= min(limit, SMALL_REL_L2 * self.peak)
-        return self.spread <= limit
+            return bool(self.spread <= min(limit, SMALL_REL_L2 * self.peak))
+        return bool(self.spread <= limit)
 
     def _add_exact(self, reference: Array, candidate: Array) -> None:
         self.exact = True
@@ -227,6 +227,8 @@ class Tally:
         self.sq_ref += float(np.vdot(r, r).real)
 
     def _add_cosine(self, r: Array, c: Array) -> None:
+        if not r.size:
+            return
         rows_r, rows_c = (array.reshape(len(array) if array.ndim > 1 else 1, -1) for array in (r, c))
         for left, right in zip(rows_r, rows_c, strict=True):
             scale = max(float(np.abs(left).max(initial=0.0)), float(np.abs(right).max(initial=0.0))) or 1.0
@@ -517,6 +519,10 @@ def compare_fresh(
     if not plan["sets"] or count < 1:
         hint = "Leave --reference out: no input can be made up for this model, only golden.npz has some."
         raise Failure(8, "NotProven", "there are no fresh inputs to compare on", hint)
+    wanted, taken = ({value.name for value in each.get_inputs()} for each in (session, source))
+    if wanted != taken:
+        message = f"the reference takes inputs {sorted(taken)}, the artifact's model {sorted(wanted)}"
+        raise Failure(4, "SourceError", message, "Give the ONNX file this artifact was built from.")
     comparison = Comparison()
     for number in range(count):
         again, index = divmod(number, len(plan["sets"]))
@@ -530,6 +536,9 @@ def compare_fresh(
         hint = "Give the ONNX file this artifact was built from."
         raise Failure(4, "SourceError", "the reference refuses every fresh input", hint)
     outputs = [output | {"name": f"{output['name']} (fresh)"} for output in comparison.outputs(bounds)]
+    if all(output["passed"] and output["vacuous"] for output in outputs):
+        hint = "Compare on real inputs: build with data.samples that tell models apart."
+        raise Failure(8, "NotProven", "every output is constant over the fresh inputs: that proves nothing", hint)
     return {"samples": comparison.samples, "outputs": outputs, "accuracy": None}
 
 
@@ -566,7 +575,8 @@ def show(data: dict[str, Any]) -> None:
     for output in data["outputs"]:
         numbers = [output[key] for key in ("max_abs", "max_error", "bound", "rel_l2")]
         cells = " ".join(f"{'–' if number is None else format(number, '.2e'):>10}" for number in numbers)
-        print(f"{output['name'][:32]:<32} {cells}  {output['reason'] or 'ok'}")
+        plain = "ok, but constant over all samples" if output["vacuous"] else "ok"
+        print(f"{output['name'][:32]:<32} {cells}  {output['reason'] or plain}")
     if data["accuracy"] and "drop" in data["accuracy"]:
         accuracy = data["accuracy"]
         shown = f"source {accuracy['source']:.4f}, this model {accuracy['candidate']:.4f}"

@@ -26,6 +26,9 @@ _PASS = {
 _PASS |= {"Concat", "Max", "Min", "Where", "Pad"}
 
 
+GUESSED = "integers; nothing in the graph says which"
+
+
 class Consumers:
     def __init__(self, model: ModelProto) -> None:
         self._users: dict[str, list[NodeProto]] = {}
@@ -55,7 +58,18 @@ class Consumers:
                 if depth is not None:
                     limit = int(onnx.numpy_helper.to_array(depth).reshape(-1)[0]) - 1
                     found.append((limit, f"OneHot with depth {limit + 1}"))
+            elif node.op_type == "Equal":
+                width = self._counted(next((other for other in node.input if other != used), ""))
+                if width:
+                    found.append((width - 1, f"one-hot over {width} values"))
         return min(found) if found else None
+
+    def _counted(self, name: str) -> int:
+        """How far a constant counts 0, 1, 2, …: a one-hot code that was written out."""
+        array = onnx.numpy_helper.to_array(self._constants[name]).reshape(-1) if name in self._constants else None
+        if array is None or array.dtype.kind not in "iu" or array.size < 2:
+            return 0
+        return array.size if (array == range(array.size)).all() else 0
 
     def compared_values(self, name: str) -> list[int]:
         """Constants that this input is compared with: both sides of such a test should be tried."""
@@ -104,5 +118,6 @@ def describe_input(value: dict[str, Any], consumers: Consumers) -> dict[str, Any
         return {"fill": "values", "values": both, "why": "compared with constants"}
     if any(word in name for word in ("token_type", "segment", "type_id")):
         return {"fill": "range", "range": [0, 1], "why": "a type id by its name"}
-    wide = {"uint8": [0, 255], "int8": [-128, 127]}.get(dtype, [0, 9])
-    return {"fill": "range", "range": wide, "why": "integers"}
+    few = len(value["shape"]) < 2  # a vector may be a shape, and a large one would fill the memory
+    wide = {"uint8": [0, 255], "int8": [-128, 127]}.get(dtype, [0, 9] if few else [0, 255])
+    return {"fill": "range", "range": wide, "why": GUESSED}

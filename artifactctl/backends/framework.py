@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect as signatures
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -202,14 +203,14 @@ def _write(
 
 
 def _shorten(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines() if line.strip()]
     return "\n".join(line[:300] for line in lines[:12])
 
 
 def _check(model: Any, names: list[str], opset: int) -> None:
     written = next((entry.version for entry in model.opset_import if not entry.domain), 0)
     if written != opset:
-        hint = f"Set source.opset to {written}, or to 18 or more."
+        hint = f"Set source.opset to {written}, or to another that torch can write."
         raise SourceError(f"opset {opset} was asked for, but torch writes {written}", hint=hint)
     stored = {tensor.name for tensor in model.graph.initializer}
     found = [value.name for value in model.graph.input if value.name not in stored]

@@ -20,6 +20,12 @@ Array = np.ndarray[Any, Any]
 Answer = Callable[[dict[str, Array]], dict[str, Array]]
 
 
+def read_sample(file: Path) -> dict[str, Any]:
+    """One stored sample; of a model without inputs nothing is stored before it is asked."""
+    stored: list[dict[str, Any]] = core.read_golden(file)
+    return stored[0] if stored else {"inputs": {}, "outputs": {}, "labels": None}
+
+
 def record_answers(folder: Path, answer: Answer, refusals: tuple[type[Exception], ...]) -> dict[str, Any]:
     """Store the source's own outputs beside every sample; a sample that it refuses is outside its domain.
 
@@ -27,7 +33,7 @@ def record_answers(folder: Path, answer: Answer, refusals: tuple[type[Exception]
     """
     refused, noise = [], core.Comparison()
     for file in sorted(folder.glob("*.npz")):
-        sample = core.read_golden(file)[0]
+        sample = read_sample(file)
         try:
             outputs = answer(sample["inputs"])
             noise.add(outputs, answer(sample["inputs"]))
@@ -62,9 +68,9 @@ def prove(path: str, folder: str, settings: dict[str, Any], bounds: dict[str, An
         session = core.open_session(path, settings)
         files = sorted(Path(folder).glob("*.npz"))
         # one run more than the source had: a model that draws random numbers does not agree with itself
-        core.run(session, core.read_golden(files[0])[0]["inputs"])
+        core.run(session, read_sample(files[0])["inputs"])
         for file in files:
-            sample, part = core.read_golden(file)[0], core.Comparison()
+            sample, part = read_sample(file), core.Comparison()
             found = core.run(session, sample["inputs"])
             asked_nothing = asked_nothing and not sample["inputs"]
             count = core.rows(sample["inputs"], batched)
@@ -103,7 +109,7 @@ def noise(path: str, folder: str, settings: dict[str, Any], bounds: dict[str, An
 
 def write_golden(folder: str, target: str, all_labelled: bool) -> dict[str, Any]:
     """Keep samples while they are small enough together, at least one; with `all_labelled`, every labelled one."""
-    stored = {file: core.read_golden(file)[0] for file in sorted(Path(folder).glob("*.npz"))}
+    stored = {file: read_sample(file) for file in sorted(Path(folder).glob("*.npz"))}
     kept = [file for file, sample in stored.items() if all_labelled and sample["labels"] is not None]
     size = 0
     for file in sorted(stored, key=lambda file: (file.stat().st_size > GOLDEN_BYTES // 8, file.stem)):

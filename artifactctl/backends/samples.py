@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from artifactctl.backends import core, graph
-from artifactctl.backends.consumers import Consumers, describe_input
+from artifactctl.backends.consumers import GUESSED, Consumers, describe_input
 from artifactctl.backends.npz import write_npz
 from artifactctl.backends.userdata import load_arrays, read_data
 from artifactctl.errors import SourceError
@@ -117,7 +117,9 @@ def _open(file: Path, settings: dict[str, Any]) -> Any:
     except core.runtime_errors() as error:
         message = str(error)
         hint = "Run 'artifactctl inspect FILE' to see what can be read of the model."
-        if "IR version" in message or "opset" in message.lower():
+        if "No opset import for domain" in message or "is not a registered function/op" in message:
+            hint = "It uses an operator that this ONNX Runtime does not have; replace it, or install what carries it."
+        elif "IR version" in message or "opset" in message.lower():
             hint = "The model is newer than this ONNX Runtime; export it with an older opset, or upgrade onnxruntime."
         raise SourceError(f"ONNX Runtime cannot load the model: {message}", hint=hint) from None
 
@@ -157,9 +159,9 @@ def _base_dims(
     """Sizes at which the model runs: by the data, by what the shapes look like, one size for all, then one by one."""
     symbols = sorted({size for spec in plan["inputs"] for size in spec["shape"] if isinstance(size, str)})
     message = ""
-    for narrow in (False, True):
-        if narrow:
-            _narrow(plan)
+    for limit in (None, 9, 1):
+        if limit is not None and not _narrow(plan, limit):
+            break
         for dims in _guesses(plan, symbols, batch, data):
             for draw in range(REDRAWS):
                 entry = {"kind": "normal", "dims": dims, "draw": draw}
@@ -199,11 +201,12 @@ def _guesses(
         yield dict.fromkeys(symbols, size)
 
 
-def _narrow(plan: dict[str, Any]) -> None:
-    """Integers whose range is only a guess become 0 or 1: sizes, counts and flags accept that more often."""
-    for spec in plan["inputs"]:
-        if spec["fill"] == "range" and spec["why"] == "integers":
-            spec |= {"range": [0, 1], "why": "integers; larger ones were refused"}
+def _narrow(plan: dict[str, Any], limit: int) -> bool:
+    """Integers whose range is only a guess become smaller: sizes, counts and flags accept that more often."""
+    guessed = [spec for spec in plan["inputs"] if spec["why"] == GUESSED]
+    for spec in guessed:
+        spec["range"] = [0, limit]
+    return bool(guessed)
 
 
 def _larger(base: dict[str, int], batch: set[str]) -> Iterator[dict[str, int]]:
@@ -235,7 +238,7 @@ def _cover(
         shown.look(plan, index)
     base = plan["sets"][0]["dims"]
     more = [(kind, base) for kind in (*OTHER_KINDS, *OTHER_KINDS)]
-    more += [("normal", dims) for dims in guesses] if conditions else []
+    more += [("normal", dims) for dims in guesses]
     for kind, dims in more:
         if shown.enough:
             break

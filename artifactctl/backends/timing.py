@@ -8,6 +8,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from artifactctl.backends import core
+from artifactctl.backends.proof import read_sample
 
 SAMPLE_NS = 300_000  # runs shorter than this are timed several at a time
 WARM_UP, SLOW_NS = 5, 200_000_000  # a slow model is warm after two runs
@@ -18,7 +19,7 @@ def measure_round(
 ) -> dict[str, Any]:
     """Times in ns of single runs, as pairs that lie next to each other in time; fewer when `limit_s` ends first."""
     dice = random.Random(seed)
-    feeds = core.read_golden(Path(sample))[0]["inputs"]
+    feeds = read_sample(Path(sample))["inputs"]
     sessions: dict[str, Any] = {}
     loads: dict[str, int] = {}
     for side, path in dice.sample([("candidate", candidate), ("baseline", baseline)], 2):

@@ -82,11 +82,14 @@ def _fit(spec: Mapping[str, Any], arrays: Mapping[str, Array], file: str) -> int
 
 
 def load_arrays(path: Path) -> dict[str, Array]:
+    hint = "Save it with numpy.savez(FILE, name=array, …); pickled objects are not read."
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        stored = np.load(path, allow_pickle=False)
+        if isinstance(stored, np.ndarray):
+            raise ConfigError(f"{path.name} is one array, not an archive of named arrays", hint=hint)
+        with stored:
             return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, TypeError, zipfile.BadZipFile, AttributeError, EOFError) as error:
-        hint = "Save it with numpy.savez(FILE, name=array, …); pickled objects are not read."
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
         raise ConfigError(f"{path.name} cannot be read as .npz: {error}", hint=hint) from None
 
 

@@ -71,7 +71,7 @@ def run(arguments: list[str]) -> int:
     settings = Settings()
     settings.json = json_asked(arguments)
     try:
-        result = root.main(arguments, prog_name="artifactctl", standalone_mode=False, obj=settings)
+        result = root.main(arguments or ["--help"], prog_name="artifactctl", standalone_mode=False, obj=settings)
         if not isinstance(result, Result):  # --help and --version have printed already
             return result if isinstance(result, int) else 0
         return _finish(settings, result)

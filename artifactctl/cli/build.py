@@ -50,7 +50,9 @@ def build(
             raise click.BadParameter(f"{name!r} is not a recipe; choose from {known}", param_hint="--recipe")
     project = settings.project()
     artifacts = Path(output).resolve() if output else (project.root if project else Path.cwd()) / "artifacts"
-    built, error = [], None
+    if artifacts.exists() and not artifacts.is_dir():
+        raise click.BadParameter(f"{output} is a file, not a folder", param_hint="--output")
+    built, failed = [], []
     for owner, found in config.select(project, models, Path.cwd()):
         chosen = replace(
             found,
@@ -61,10 +63,18 @@ def build(
             with progress(settings, chosen) as say:
                 request = BuildRequest(chosen, owner.root, artifacts, force, settings.verbose)
                 built.append(find_unchanged(request, say) or _build(request, say))
-        except ArtifactctlError as failure:  # what was built before stays, and is reported
-            error = type(failure)(f"{chosen.name}: {failure}", hint=failure.hint)
-            break
-    return Result(build_data(built), build_text(built), error)
+        except ArtifactctlError as failure:  # the other models are built all the same
+            failed.append((chosen.name, failure))
+    data = build_data(built) | {"failed": [{"model": name, "error": failure.name} for name, failure in failed]}
+    return Result(data, build_text(built), _joined(failed))
+
+
+def _joined(failed: list[tuple[str, ArtifactctlError]]) -> ArtifactctlError | None:
+    """One error for all: the first one's kind and hint, and every message."""
+    if not failed:
+        return None
+    first = failed[0][1]
+    return type(first)("\n".join(f"{name}: {failure}" for name, failure in failed), hint=first.hint)
 
 
 def _build(request: BuildRequest, say: Say) -> ArtifactFolder:

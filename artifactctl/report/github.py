@@ -16,11 +16,15 @@ def active() -> bool:
 def annotate(name: str, message: str) -> None:
     """On stderr, which the runner reads as well, so that stdout stays one JSON document."""
     if active():
-        sys.stderr.write(f"::error title=artifactctl {escape(name)}::{escape(message)}\n")
+        sys.stderr.write(f"::error title=artifactctl {escape_property(name)}::{escape(message)}\n")
 
 
 def escape(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace(":", "%3A").replace(",", "%2C")
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def escape_property(text: str) -> str:
+    return escape(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def summarize(title: str, text: str) -> None:

@@ -78,7 +78,9 @@ def _built_text(item: ArtifactFolder) -> str:
     if (accuracy := proof["accuracy"]) and accuracy["drop"] is not None:
         numbers = f"source {accuracy['source']:.4f}, artifact {accuracy['candidate']:.4f}"
         lines.append(f"accuracy  drop {accuracy['drop']:+.4f} ({numbers}, {accuracy['samples']} labelled samples)")
-    lines += [f"warning   {text}" for text in _warnings(meta)]
+    from artifactctl.metadata import warnings
+
+    lines += [f"warning   {text}" for text in warnings(meta)]
     for result in meta["recipe"]["passes"]:
         lines.append(
             f"pass      {result['name']}: {result['status']}{': ' + result['detail'] if result['detail'] else ''}"
@@ -86,21 +88,6 @@ def _built_text(item: ArtifactFolder) -> str:
     lines.append(f"written   {shown(item.path)} (recipe {meta['recipe']['name']})")
     lines.append(f"check it  python {shown(item.path / 'validate.py')}")
     return "\n".join(lines)
-
-
-def _warnings(meta: Mapping[str, Any]) -> list[str]:
-    found = []
-    for branch in meta["reference"]["samples"]["branches"]:
-        if len(branch["taken"]) < 2:
-            found.append(
-                f"only one side of the branch on {branch['condition']!r} was ever taken; add data.samples for the other"
-            )
-    for symbol in meta["reference"]["samples"]["single_size"]:
-        found.append(f"the source takes one size of {symbol!r} only, as far as it was tried")
-    vacuous = [output["name"] for output in meta["equivalence"]["outputs"] if output["vacuous"]]
-    if vacuous:
-        found.append(f"constant over all samples, so nothing is proved about: {', '.join(vacuous)}")
-    return found
 
 
 def _candidate_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
@@ -138,12 +125,13 @@ def verify_text(path: Path, report: EquivalenceReport) -> str:
     rows = [
         (
             output.name, number(output.max_abs), number(output.max_error), number(output.bound), number(output.rel_l2),
+            number(output.cosine, ".6f"), number(output.top1, ".4f"),
             output.reason or ("ok" if not output.vacuous else "ok, but constant over all samples"),
         )
         for output in report.outputs
     ]  # fmt: skip
     verdict = "equivalent" if report.passed else "DIFFERENT"
-    lines = [table(("output", "max |Δ|", "max error", "bound", "rel L2", "verdict"), rows), ""]
+    lines = [table(("output", "max |Δ|", "max error", "bound", "rel L2", "cosine", "top-1", "verdict"), rows), ""]
     if report.accuracy and report.accuracy.drop is not None:
         lines.append(f"accuracy drop {report.accuracy.drop:+.4f} on {report.accuracy.samples} labelled samples")
     lines.append(f"{shown(path)}: whole, {verdict} on {report.samples} samples, provider {report.provider}")

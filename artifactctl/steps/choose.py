@@ -11,6 +11,7 @@ from artifactctl.pairs import MIN_PAIRS
 from artifactctl.records import Choice, Tried
 
 SLOWER_MARGIN = 0.03  # memory placement alone moves a model against itself by so much
+LARGER_MARGIN = 0.10  # a file may grow by this much without a gain in speed
 
 
 def rejection(tried: Tried) -> str | None:
@@ -30,6 +31,9 @@ def rejection(tried: Tried) -> str | None:
         return f"not proved fast enough: fewer than {MIN_PAIRS} pairs fitted into latency.budget_s"
     if latency.ratio_low > 1 + SLOWER_MARGIN:
         return "slower than the source, proved in pairs"
+    larger = (candidate.size_bytes or 0) > latency.baseline.size_bytes * (1 + LARGER_MARGIN)
+    if larger and (latency.ratio_high is None or latency.ratio_high >= 1):
+        return "larger than the source, and not proved faster"
     return None
 
 
@@ -68,6 +72,8 @@ def _faster(item: Tried, than: Tried) -> bool:
 
 def _verdict(item: Tried, best: Tried) -> Tried:
     if item is not best:
-        reason = f"equivalent and not slower than the source; {best.candidate.recipe} is simpler or proved faster"
+        reason = f"equivalent and not proved slower; {best.candidate.recipe} is simpler, or proved faster"
         return replace(item, status="eligible", reason=reason)
-    return replace(item, status="chosen", reason="equivalent and not slower than the source; none is proved faster")
+    return replace(
+        item, status="chosen", reason="equivalent and not proved slower than the source; no other is proved faster"
+    )

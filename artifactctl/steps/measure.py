@@ -75,5 +75,8 @@ def report_of(rounds: list[dict[str, Any]], reference: ReferenceModel, candidate
         rounds=len(rounds),
         candidate=timing(0, candidate.size_bytes or 0),
         baseline=timing(1, reference.size_bytes),
+        sample={
+            key: value for key, value in reference.plan["entries"][_sample(reference).stem].items() if key != "set"
+        },
         raw=tuple(rounds),
     )

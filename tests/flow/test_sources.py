@@ -88,7 +88,7 @@ def test_factory_with_dynamic_sizes(cli: Callable[..., Finished], tmp_path: Path
     assert [output["name"] for output in metadata["model"]["outputs"]] == ["hidden", "pooled"]
     assert metadata["model"]["inputs"] == [{"name": "ids", "dtype": "int64", "shape": ["batch", "length"]}]
     lengths = {entry["dims"]["length"] for entry in metadata["reference"]["samples"]["sets"]}
-    assert len(lengths) == 2, "a second size of every free dimension is proved"
+    assert len(lengths) >= 2, "a second size of every free dimension is proved"
     assert {entry["path"] for entry in metadata["source"]["files"]} == {"net.py", "helper.py"}
     text = (path / "model_opt.onnx").read_bytes()
     assert str(tmp_path).encode() not in text, "stack traces carry absolute paths"

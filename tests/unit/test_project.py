@@ -19,11 +19,11 @@ def test_defaults_are_those_of_the_contract() -> None:
 @pytest.mark.parametrize(
     ("bound", "words"),
     [
-        (Bound(), "max_abs ≤ 0.001"),
-        (Bound(absolute=True), "max_abs ≤ 0.001 absolute"),
+        (Bound(), "max_abs ≤ 0.001 · max(1, |r|)"),
+        (Bound(absolute=True), "max_abs ≤ 0.001"),
         (Bound(max_abs=None, min_cosine=0.995), "min_cosine ≥ 0.995"),
         (Bound(max_abs=None, max_accuracy_drop=0.005), "max_accuracy_drop ≤ 0.005"),
-        (Bound(max_abs=0.01, min_top1=0.99), "max_abs ≤ 0.01, min_top1 ≥ 0.99"),
+        (Bound(max_abs=0.01, min_top1=0.99), "max_abs ≤ 0.01 · max(1, |r|), min_top1 ≥ 0.99"),
     ],
 )
 def test_a_bound_is_described_by_what_is_really_asked(bound: Bound, words: str) -> None:

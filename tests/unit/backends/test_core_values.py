@@ -108,7 +108,7 @@ def test_no_labels_at_all() -> None:
 
 
 PLAN = {
-    "sets": [{"kind": "normal", "dims": {"n": 3}}, {"kind": "uniform", "dims": {"n": 3}}],
+    "sets": [{"kind": "normal", "dims": {"n": 3}, "draw": 0}, {"kind": "uniform", "dims": {"n": 3}, "draw": 1}],
     "inputs": [
         {"name": "f", "shape": ["n", 2], "dtype": "float32", "fill": "float"},
         {"name": "i", "shape": ["n"], "dtype": "int64", "fill": "range", "range": [2, 5]},

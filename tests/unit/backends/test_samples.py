@@ -17,7 +17,7 @@ from .small import SETTINGS, floats, ints, model, node, write
 
 
 def plan(path: str, seed: int = 1, *, probe: bool = True, **declared: dict[str, Any]) -> dict[str, Any]:
-    return plan_inputs(path, declared, SETTINGS, seed, probe)
+    return plan_inputs(path, declared, SETTINGS, seed, probe, None)
 
 
 def plan_of(name: str, folder: Path, seed: int = 1) -> dict[str, Any]:

@@ -37,7 +37,9 @@ def test_a_free_batch_is_read_in_chunks(tmp_path: Path) -> None:
 
 
 def test_a_fixed_batch_takes_whole_batches_only(tmp_path: Path) -> None:
-    found = chunks(tmp_path, FIXED, np.arange(5), x=f32(5, 4))
+    with pytest.raises(ConfigError, match="5 samples, but the model takes 2 at once"):
+        chunks(tmp_path, FIXED, np.arange(5), x=f32(5, 4))
+    found = chunks(tmp_path, FIXED, np.arange(4), x=f32(4, 4))
     assert [feeds["x"].shape for feeds, _ in found] == [(2, 4), (2, 4)]
     assert [labels.tolist() for _, labels in found] == [[0, 1], [2, 3]]
 
@@ -92,10 +94,15 @@ def test_a_dtype_that_does_not_fit_comes_with_the_cure(tmp_path: Path) -> None:
     assert "astype('float32')" in caught.value.hint
 
 
-@pytest.mark.parametrize("labels", [np.arange(3), np.zeros((4, 1)), np.array(1)])
+@pytest.mark.parametrize("labels", [np.arange(3), np.zeros((4, 1), int), np.array(1)])
 def test_labels_that_do_not_fit(tmp_path: Path, labels: np.ndarray) -> None:
     with pytest.raises(ConfigError, match=r"l.npy has shape .* but there are 4 samples"):
         chunks(tmp_path, FREE, labels, x=f32(4, 4))
+
+
+def test_labels_are_classes(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="labels are class numbers or names"):
+        chunks(tmp_path, FREE, np.zeros(4), x=f32(4, 4))
 
 
 def damaged_archive() -> bytes:
@@ -125,7 +132,7 @@ def test_a_missing_file_and_a_pickle(tmp_path: Path) -> None:
 
 def test_a_single_array_for_samples(tmp_path: Path) -> None:
     np.save(tmp_path / "s.npy", f32(2, 4))
-    with pytest.raises(ConfigError, match=r"s.npy cannot be read as .npz"):
+    with pytest.raises(ConfigError, match=r"s.npy is one array"):
         list(read_data({"inputs": FREE}, tmp_path / "s.npy", None))
 
 

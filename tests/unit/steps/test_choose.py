@@ -57,9 +57,9 @@ REJECTED = {
         "not equivalent: accuracy fell",
     ),
     "vacuous": (tried("fp16", equivalence=proof(vacuous=True)), "not proved: every output is constant"),
-    "not measured": (tried("fp16", latency=None), "not proved fast enough: 0 of 30 pairs"),
-    "too few pairs": (tried("fp16", latency=speed(None, None, 12)), "not proved fast enough: 12 of 30 pairs"),
-    "slower": (tried("fp16", 1.1, 1.3), "slower than the source: 1.20 × its time (at least 1.10)"),
+    "not measured": (tried("fp16", latency=None), "not proved fast enough"),
+    "too few pairs": (tried("fp16", latency=speed(None, None, 12)), "not proved fast enough"),
+    "slower": (tried("fp16", 1.1, 1.3), "slower than the source"),
 }
 
 
