@@ -31,14 +31,15 @@ def check_olive_file(path: Path, shown: str) -> None:
 
 def optimize(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) -> Candidate:
     """One recipe. A failure is a value: the candidate without a model, and the reason."""
-    if name.startswith(recipes.OLIVE_PREFIX):
-        return _run_file(reference, name, scratch, crew)
-    recipe = recipes.RECIPES[name]
     info = crew.ask("runner", "inspect", path=str(reference.path))
+    start = _plain_input(reference, scratch, crew) if info["external_data"] else reference.path
+    if name.startswith(recipes.OLIVE_PREFIX):
+        return _run_file(reference, start, name, scratch, crew)
+    recipe = recipes.RECIPES[name]
     refusal = recipe.refusal(info["precision"], {entry["operator"] for entry in info["operators"]})
     if refusal:
         return Candidate(name, None, reference.precision, failure=refusal)
-    current, results, precision = reference.path, [], reference.precision
+    current, results, precision = start, [], reference.precision
     for position, step in enumerate(recipe.passes):
         target = scratch / "recipes" / name / str(position)
         found = _attempt(
@@ -57,11 +58,20 @@ def optimize(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) ->
     return _finish(name, current, precision, results, scratch, crew)
 
 
-def _run_file(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) -> Candidate:
+def _plain_input(reference: ReferenceModel, scratch: Path, crew: Crew) -> Path:
+    """External data as every library reads it the same way: one file with offsets and lengths, or none."""
+    path = scratch / "recipes" / "input" / "model.onnx"
+    if not path.exists():
+        path.parent.mkdir(parents=True)
+        crew.ask("runner", "save_normalized", source=str(reference.path), target=str(path), verbatim=True)
+    return path
+
+
+def _run_file(reference: ReferenceModel, start: Path, name: str, scratch: Path, crew: Crew) -> Candidate:
     config = reference.source.root / name.removeprefix(recipes.OLIVE_PREFIX)
     shown = recipes.OLIVE_PREFIX + recorded_name(name.removeprefix(recipes.OLIVE_PREFIX))
     target = scratch / "recipes" / f"olive-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
-    found = _attempt(crew, "olive_run", config=str(config), source=str(reference.path), folder=str(target))
+    found = _attempt(crew, "olive_run", config=str(config), source=str(start), folder=str(target))
     if isinstance(found, str):
         return Candidate(shown, None, reference.precision, failure=found, broken=True)
     result = PassResult("Olive run configuration", "changed" if found["changed"] else "unchanged")
