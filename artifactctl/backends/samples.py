@@ -13,17 +13,16 @@ import onnx
 
 from artifactctl.backends import core, graph
 from artifactctl.backends.consumers import GUESSED, Consumers, describe_input
+from artifactctl.backends.coverage import cover, open_judge
 from artifactctl.backends.npz import write_npz
 from artifactctl.backends.userdata import load_arrays, read_data
 from artifactctl.errors import SourceError
 
 KINDS = ("normal", "uniform", "normal", "uniform", "wide")
-OTHER_KINDS = ("positive", "negative", "tiny", "pixels", "ones", "zeros", "wide", "normal", "uniform")
 SIZES = (1, 2, 8, 16, 32, 48, 64, 128, 224, 256, 512, 576, 1024, 4096, 16000)
 BATCHES = (3, 4, 2)
 SECOND_SIZES = ((1, 3), (2, 0), (1, 8), (1, 16), (1, 32))  # times, plus
 REDRAWS = 4  # a draw that is refused may only have been an unlucky one
-TELLING = 1e-3  # outputs that differ by less cannot tell models apart
 _NUMPY = {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
 _NUMPY |= {"bool", "string", "complex64", "complex128"}
 _ANONYMOUS = re.compile(r"(unk__\d+|\?|-1|p2o\.DynamicDimension\.\d+|)\Z")
@@ -38,7 +37,7 @@ def plan_inputs(
     file = Path(path)
     model = graph.load(file)
     inputs, batch = _inputs(model, declared, Consumers(model))
-    session = _open(file, settings)
+    session = open_judge(file, settings)
     plan: dict[str, Any] = {"inputs": inputs, "seed": seed, "draws": 0, "sets": [], "batched": False}
     plan |= {"outside": [], "branches": [], "single_size": []}
     base = _base_dims(session, plan, batch, _data_dims(plan, samples), optional=samples is not None)
@@ -50,7 +49,7 @@ def plan_inputs(
     if inputs:
         _add_batches(plan, judge, base, batch)
         _add_sizes(plan, judge, base, batch)
-        _cover(model, file, settings, plan, list(_guesses(plan, sorted(base), batch, {})))
+        cover(model, file, settings, plan, list(_guesses(plan, sorted(base), batch, {})))
     return plan
 
 
@@ -109,19 +108,6 @@ def _data_dims(plan: dict[str, Any], samples: str | None) -> dict[str, int]:
                 str(name): int(size) for name, size in zip(spec["shape"], sizes, strict=True) if isinstance(name, str)
             }
     return found
-
-
-def _open(file: Path, settings: dict[str, Any]) -> Any:
-    try:
-        return core.open_session(file, settings)
-    except core.runtime_errors() as error:
-        message = str(error)
-        hint = "Run 'artifactctl inspect FILE' to see what can be read of the model."
-        if "No opset import for domain" in message or "is not a registered function/op" in message:
-            hint = "It uses an operator that this ONNX Runtime does not have; replace it, or install what carries it."
-        elif "IR version" in message or "opset" in message.lower():
-            hint = "The model is newer than this ONNX Runtime; export it with an older opset, or upgrade onnxruntime."
-        raise SourceError(f"ONNX Runtime cannot load the model: {message}", hint=hint) from None
 
 
 def _inputs(
@@ -225,86 +211,6 @@ def _refusal(session: Any, plan: dict[str, Any]) -> str | None:
     except core.runtime_errors() as error:
         return str(error)
     return None
-
-
-def _cover(
-    model: onnx.ModelProto, file: Path, settings: dict[str, Any], plan: dict[str, Any], guesses: list[dict[str, int]]
-) -> None:
-    """Add sets until both sides of every outer If are taken and every output varies, or nothing helps."""
-    made = {name for node in model.graph.node for name in node.output} | {value.name for value in model.graph.input}
-    conditions = [node.input[0] for node in model.graph.node if node.op_type == "If" and node.input[0] in made]
-    shown = Shown(_watch(model, file, conditions, settings) if conditions else _open(file, settings), conditions)
-    for index in range(len(plan["sets"])):
-        shown.look(plan, index)
-    base = plan["sets"][0]["dims"]
-    more = [(kind, base) for kind in (*OTHER_KINDS, *OTHER_KINDS)]
-    more += [("normal", dims) for dims in guesses]
-    for kind, dims in more:
-        if shown.enough:
-            break
-        plan["sets"].append({"kind": kind, "dims": dims, "draw": plan["draws"]})
-        plan["draws"] += 1
-        if not shown.look(plan, len(plan["sets"]) - 1):
-            plan["sets"].pop()
-    plan["branches"] = [{"condition": name, "taken": sorted(sides)} for name, sides in shown.taken.items()]
-
-
-class Shown:
-    """What the samples so far have shown: sides of branches, and outputs that are not constant."""
-
-    def __init__(self, session: Any, conditions: list[str]) -> None:
-        self._session = session
-        self.taken: dict[str, set[bool]] = {name: set() for name in conditions}
-        self._comparison = core.Comparison()
-
-    def look(self, plan: dict[str, Any], index: int) -> bool:
-        """Run one set; True when it showed something new."""
-        return self.run(core.make_inputs(plan, [plan["seed"]], index))
-
-    def run(self, feeds: dict[str, Array]) -> bool:
-        try:
-            leaves = core.run(self._session, feeds)
-        except core.runtime_errors():
-            return False
-        before = self._score()
-        for name, sides in self.taken.items():
-            sides.add(bool(np.asarray(leaves.pop(name)).reshape(-1)[0]))
-        self._comparison.add(leaves, leaves)
-        return before != self._score()
-
-    def _score(self) -> tuple[int, int]:
-        return sum(map(len, self.taken.values())), sum(not tally.vacuous(TELLING) for tally in self._tallies)
-
-    @property
-    def _tallies(self) -> list[Any]:
-        return list(self._comparison.tallies.values())
-
-    @property
-    def enough(self) -> bool:
-        taken = all(len(sides) == 2 for sides in self.taken.values())
-        return taken and not any(tally.vacuous(TELLING) for tally in self._tallies)
-
-
-def branches_taken(path: str, folder: str, settings: dict[str, Any], conditions: list[str]) -> list[dict[str, Any]]:
-    """Which sides of the outer branches the samples take, the user's data included."""
-    file = Path(path)
-    shown = Shown(_watch(graph.load(file), file, conditions, settings), conditions)
-    for sample in sorted(Path(folder).glob("*.npz")):
-        shown.run(core.read_golden(sample)[0]["inputs"])
-    return [{"condition": name, "taken": sorted(sides)} for name, sides in shown.taken.items()]
-
-
-def _watch(model: onnx.ModelProto, file: Path, conditions: list[str], settings: dict[str, Any]) -> Any:
-    watched = onnx.ModelProto()
-    watched.CopyFrom(model)
-    present = {value.name for value in watched.graph.output}
-    for name in dict.fromkeys(conditions):
-        if name not in present:
-            watched.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.BOOL, None))
-    path = file.parent.parent / "watched" / "model.onnx"
-    path.parent.mkdir(exist_ok=True)
-    graph.save(watched, path)
-    return _open(path, settings)
 
 
 def write_samples(plan: dict[str, Any], folder: str, samples: str | None, labels: str | None) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ OPERATIONS = {
     "save_normalized": "graph",
     "plan_inputs": "samples",
     "write_samples": "samples",
-    "branches_taken": "samples",
+    "branches_taken": "coverage",
     "answer_as_written": "proof",
     "prove": "proof",
     "noise": "proof",
