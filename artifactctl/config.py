@@ -89,16 +89,21 @@ def _source_problems(source: Mapping[str, Any], place: tuple[str | int, ...]) ->
         found.append(schema.Problem((*place, "opset"), "an ONNX file has its own opset; remove this key"))
     if kind in ("torch", "torchscript") and not source.get("inputs"):
         found.append(schema.Problem(place, f"{kind} needs inputs: {{NAME: {{shape: [batch, …], dtype: float32}}}}"))
+    for name, entry in (source.get("inputs") or {}).items():
+        at = (*place, "inputs", name)
+        if kind in ("torch", "torchscript") and "shape" not in entry:
+            found.append(schema.Problem(at, "key 'shape' is missing"))
+        if "range" in entry and entry["range"][0] > entry["range"][1]:
+            found.append(schema.Problem((*at, "range"), "the lowest value is above the highest"))
+        if "range" in entry and "values" in entry:
+            found.append(schema.Problem(at, "give a range or values, not both"))
     return found
 
 
 def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
     source = entry["source"]
     kind = next(kind for kind in SOURCE_KINDS if kind in source)
-    inputs = {
-        key: InputSpec(tuple(value["shape"]), value.get("dtype", "float32"))
-        for key, value in (source.get("inputs") or {}).items()
-    }
+    inputs = {key: _input(value, kind) for key, value in (source.get("inputs") or {}).items()}
     measures = entry.get("equivalence") or {}
     shared = {key: value for key, value in measures.items() if key not in ("outputs", "max_accuracy_drop")}
     latency = entry.get("latency") or {}
@@ -114,6 +119,11 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
         latency=Latency(_share(latency.get("max_regression", 0.10)), float(latency.get("budget_s", 60))),
         providers=tuple(entry.get("providers") or ("cpu",)),
     )
+
+
+def _input(entry: Mapping[str, Any], kind: str) -> InputSpec:
+    lists = {key: tuple(entry[key]) for key in ("shape", "range", "values") if key in entry}
+    return InputSpec(dtype=entry.get("dtype", None if kind == "onnx" else "float32"), **lists)
 
 
 def _bound(entry: Mapping[str, Any]) -> Bound:

@@ -11,8 +11,12 @@ Say = Callable[[str], None]  # hears what is being done
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    shape: tuple[int | str, ...]
-    dtype: str
+    """What the user says of an input; None where the file, or the graph, says it."""
+
+    shape: tuple[int | str, ...] | None = None
+    dtype: str | None = None
+    range: tuple[float, float] | None = None
+    values: tuple[float | str | bool, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

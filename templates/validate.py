@@ -85,7 +85,7 @@ def fill(spec: dict[str, Any], shape: tuple[int, ...], kind: str, rng: np.random
         low, high = spec["range"]
         if dtype.startswith(("float", "double")):
             return np.asarray(low + (high - low) * rng.random(shape)).astype(dtype)
-        return np.asarray(rng.integers(low, high, shape, endpoint=True)).astype(dtype)
+        return np.asarray(rng.integers(int(low), int(high), shape, endpoint=True)).astype(dtype)
     if how == "mask":
         length = shape[-1] if shape else 1
         kept = rng.integers(1, length, (*shape[:-1], 1), endpoint=True) if length else 0

@@ -144,8 +144,8 @@ def _examples(inputs: dict[str, Any], names: list[str]) -> dict[str, torch.Tenso
             size if isinstance(size, int) else _example_size(inputs[name]["shape"], axis)
             for axis, size in enumerate(inputs[name]["shape"])
         ]
-        dtype = inputs[name]["dtype"]
-        values = rng.random(shape) if dtype.startswith("float") else np.zeros(shape)
+        dtype, own = inputs[name]["dtype"], inputs[name]["values"] or inputs[name]["range"]
+        values = rng.random(shape) if dtype.startswith("float") and not own else np.full(shape, own[0] if own else 0)
         examples[name] = torch.from_numpy(np.asarray(values).astype(dtype))
     return examples
 
@@ -173,7 +173,7 @@ def _write(
     path: Path,
 ) -> None:
     dynamic = {
-        name: {axis: size for axis, size in enumerate(inputs[name]["shape"]) if isinstance(size, str)}
+        name: {axis: size for axis, size in enumerate(inputs[name]["shape"] or ()) if isinstance(size, str)}
         for name in loaded.names
         if name in inputs
     }
@@ -223,7 +223,7 @@ def _name_dimensions(model: Any, inputs: dict[str, Any]) -> None:
     """A .pt2 calls its dimensions s77; give them the user's names, or names from their places."""
     renamed: dict[str, str] = {}
     for value in model.graph.input:
-        declared = inputs.get(value.name, {}).get("shape", [])
+        declared = inputs.get(value.name, {}).get("shape") or []
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if dim.dim_param and dim.dim_param not in renamed:
                 own = declared[axis] if axis < len(declared) and isinstance(declared[axis], str) else None

@@ -16,7 +16,7 @@ from artifactctl.backends.consumers import GUESSED, Consumers, describe_input
 from artifactctl.backends.coverage import cover, open_judge
 from artifactctl.backends.npz import write_npz
 from artifactctl.backends.userdata import load_arrays, read_data
-from artifactctl.errors import SourceError
+from artifactctl.errors import ConfigError, SourceError
 
 KINDS = ("normal", "uniform", "normal", "uniform", "wide")
 SIZES = (1, 2, 8, 16, 32, 48, 64, 128, 224, 256, 512, 576, 1024, 4096, 16000)
@@ -122,8 +122,10 @@ def _inputs(
         if value["dtype"] not in _NUMPY:
             hint = "Wrap the model so that its inputs are tensors of ordinary types."
             raise SourceError(f"input {name!r} is of type {value['dtype']}, which cannot be made up", hint=hint)
-        if name in declared:
-            value["shape"] = declared[name]["shape"]
+        own = declared.get(name) or {}
+        if own.get("dtype") not in (None, value["dtype"]):
+            raise ConfigError(f"input {name!r} is declared as {own['dtype']}, but the model takes {value['dtype']}")
+        value["shape"] = value["shape"] if own.get("shape") is None else own["shape"]
         shape: list[int | str] = []
         for axis, size in enumerate(value["shape"] or []):
             if isinstance(size, int) and size >= 0:
@@ -135,8 +137,20 @@ def _inputs(
                 batch.add(symbol)
             shape.append(symbol)
         value["shape"] = shape
-        described.append(value | describe_input(value, consumers))
+        described.append(value | (_declared_fill(own) or describe_input(value, consumers)))
+    known = [value["name"] for value in described]
+    if unknown := [name for name in declared if name not in known]:
+        message = f"source.inputs names {unknown[0]!r}, but the model's inputs are {', '.join(known)}"
+        raise ConfigError(message, hint="Correct the name; 'artifactctl inspect FILE' lists the inputs.")
     return described, batch
+
+
+def _declared_fill(own: dict[str, Any]) -> dict[str, Any] | None:
+    """The user's word goes before anything that the graph says."""
+    for key in ("values", "range"):
+        if own.get(key) is not None:
+            return {"fill": key, key: list(own[key]), "why": "declared in source.inputs"}
+    return None
 
 
 def _base_dims(

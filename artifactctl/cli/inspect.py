@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import click
 
-from artifactctl.cli.options import Result, Settings, common_options
+from artifactctl.cli.options import Result, Settings, common_options, option
 
 
 @click.command()
 @click.argument("target", metavar="ARTIFACT|FILE")
+@option("--inputs", "explain", is_flag=True, help="Also run it, and explain which inputs it is tried on and why.")
 @common_options
 @click.pass_obj
-def inspect(settings: Settings, target: str) -> Result:
-    """Show a model: IR, opset, inputs, outputs, operators, parameters, precision, portability. It is not run."""
+def inspect(settings: Settings, target: str, explain: bool) -> Result:
+    """Show a model: IR, opset, inputs, outputs, operators, parameters, precision, portability."""
     import tempfile
     from pathlib import Path
 
     from artifactctl import folder, inspection
     from artifactctl.crew import Crew
     from artifactctl.report.text import inspect_text
+    from artifactctl.steps.export import explain_inputs
 
     path = Path(target)
     artifact = inspection.whole_artifact(path) if path.is_dir() else None
@@ -26,6 +28,8 @@ def inspect(settings: Settings, target: str) -> Result:
     inspection.existing_file(model)
     with tempfile.TemporaryDirectory() as scratch, Crew(Path(scratch), Path.cwd(), verbose=settings.verbose) as crew:
         data = crew.ask("runner", "inspect", path=str(model.resolve()))
+        if explain:
+            data["plan"] = explain_inputs(model.resolve(), Path(scratch), crew)
     data = {"path": target} | data
     if artifact:
         keys = ("model_name", "version", "precision", "optimization", "runtime", "latency_ms", "accuracy_drop")

@@ -152,11 +152,30 @@ def inspect_text(data: Mapping[str, Any]) -> str:
     for side in ("inputs", "outputs"):
         rows = [(value["name"], value["dtype"], str(value["shape"])) for value in data[side]]
         lines += ["", table((side, "type", "shape"), rows)]
+    if "plan" in data:
+        lines += ["", *_plan_lines(data["plan"])]
     rows = [(entry["operator"], entry["domain"], str(entry["count"])) for entry in data["operators"][:20]]
     lines += ["", table(("operator", "domain", "count"), rows)]
     if len(data["operators"]) > 20:
         lines.append(f"… and {len(data['operators']) - 20} more kinds")
     return "\n".join(lines)
+
+
+def _plan_lines(plan: Mapping[str, Any]) -> list[str]:
+    rows = [
+        (spec["name"], spec["fill"], str(spec.get("range") or spec.get("values") or "–"), spec["why"])
+        for spec in plan["inputs"]
+    ]
+    lines = [table(("tried with", "how", "which", "why"), rows)]
+    sizes = {tuple(entry["dims"].items()) for entry in plan["sets"]}
+    shown_sizes = "; ".join(sorted(", ".join(f"{name} {size}" for name, size in dims) for dims in sizes if dims))
+    kinds = sorted({entry["kind"] for entry in plan["sets"]})
+    lines.append(f"{len(plan['sets'])} sets, floats {', '.join(kinds)}; sizes: {shown_sizes or 'as declared'}")
+    lines += [f"outside its domain: {entry['dims']}: {entry['message'][:120]}" for entry in plan["outside"][:5]]
+    for branch in plan["branches"]:
+        sides = " and ".join("then" if side else "else" for side in branch["taken"])
+        lines.append(f"branch on {branch['condition']!r}: {sides} taken")
+    return lines
 
 
 def doctor_text(data: Mapping[str, Any]) -> str:

@@ -36,7 +36,7 @@ def make_reference(source: SourceModel, provider: str, scratch: Path, crew: Crew
     own = str(source.root / data.samples) if data.samples else None
     labels = str(source.root / data.labels) if data.labels else None
     plan = crew.ask(
-        "runner", "plan_inputs", path=str(path), settings=_as_written(session), seed=int(sha256[:12], 16),
+        "runner", "plan_inputs", path=str(path), settings=_as_written(session), seed=_seed(sha256),
         declared={name: asdict(value) for name, value in spec.inputs.items()}, probe=spec.kind == "onnx", samples=own,
     )  # fmt: skip
     samples = str(folder_of_samples)
@@ -58,6 +58,23 @@ def make_reference(source: SourceModel, provider: str, scratch: Path, crew: Crew
         plan, folder_of_samples, session, noise={"reference": answers["noise"]},
     )  # fmt: skip
     return _settle(reference, crew)
+
+
+def explain_inputs(model: Path, scratch: Path, crew: Crew) -> dict[str, Any]:
+    """The plan that a build of this file would try, with its reasons."""
+    session = session_for("cpu", crew)
+    staged = crew.ask("runner", "stage_onnx", source=str(model), folder=str(scratch / "source"))
+    path = Path(staged["path"])
+    plan: dict[str, Any] = crew.ask(
+        "runner", "plan_inputs", path=str(path), settings=_as_written(session), seed=_seed(_digest(path)),
+        declared={}, probe=True, samples=None,
+    )  # fmt: skip
+    return plan
+
+
+def _seed(sha256: str) -> int:
+    """Every machine makes the same samples of the same model."""
+    return int(sha256[:12], 16)
 
 
 def _as_onnx(source: SourceModel, scratch: Path, crew: Crew) -> tuple[Path, dict[str, Any], SourceModel]:

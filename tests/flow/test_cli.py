@@ -111,3 +111,29 @@ def test_verify_takes_as_many_samples_as_it_is_told(cli: Cli, artifact: Path) ->
     whole = cli("verify", artifact, "--json").json["data"]["samples"]
     assert few == 2 < whole < fresh["samples"]
     assert [output["name"] for output in fresh["outputs"]] == ["y", "y (fresh)"]
+
+
+def test_inputs_are_explained(cli: Cli, tmp_path: Path) -> None:
+    shutil.copy(MODELS / "tokens.onnx", tmp_path)
+    done = cli("inspect", "tokens.onnx", "--inputs")
+    assert "index into 'table' with 20 rows" in done.out
+    [spec] = cli("inspect", "tokens.onnx", "--inputs", "--json").json["data"]["plan"]["inputs"]
+    assert (spec["fill"], spec["range"]) == ("range", [0, 19])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "mention"),
+    [
+        ("{idz: {range: [0, 3]}}", "'idz'"),
+        ("{ids: {dtype: int32}}", "declared as int32"),
+        ("{ids: {range: [3, 0]}}", "the lowest value is above the highest"),
+        ("{ids: {range: [0, 3], values: [1]}}", "not both"),
+    ],
+)
+def test_declared_inputs_that_do_not_fit(cli: Cli, tmp_path: Path, inputs: str, mention: str) -> None:
+    shutil.copy(MODELS / "tokens.onnx", tmp_path)
+    text = "schema_version: 1\nmodels:\n  tokens:\n    source:\n      onnx: tokens.onnx\n      inputs: "
+    (tmp_path / "artifactctl.yaml").write_text(text + inputs + "\n")
+    done = cli("build", "--json")
+    assert done.code == 3
+    assert mention in done.json["error"]["message"]

@@ -161,3 +161,13 @@ def test_samples_are_written_and_read_back_whatever_the_names(tmp_path: Path) ->
     [second] = core.read_golden(tmp_path / "s" / "00001.npz")
     assert second["labels"] is None
     assert np.array_equal(second["inputs"][odd], all_inputs(made)[0][odd])
+
+
+def test_the_users_word_goes_before_the_graphs(tmp_path: Path) -> None:
+    shutil.copy(MODELS / "tokens.onnx", tmp_path)
+    made = plan(str(tmp_path / "tokens.onnx"), ids={"range": [2, 5], "shape": ["batch", 7]})
+    ids = np.concatenate([feeds["ids"].reshape(-1) for feeds in all_inputs(made)])
+    assert (ids.min(), ids.max()) == (2, 5)
+    assert {feeds["ids"].shape[1] for feeds in all_inputs(made)} == {7}
+    chosen = plan(str(tmp_path / "tokens.onnx"), ids={"values": [4, 9]})
+    assert {value for feeds in all_inputs(chosen) for value in feeds["ids"].reshape(-1).tolist()} == {4, 9}
