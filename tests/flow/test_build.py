@@ -103,7 +103,7 @@ def test_int8_is_shipped_only_under_a_measure_of_the_users_own(cli: Callable[...
             "mlp": {
                 "source": {"onnx": "mlp.onnx"},
                 "optimize": {"recipes": ["int8-dynamic"]},
-                "equivalence": {"max_abs": None, "min_cosine": 0.5},
+                "equivalence": {"max_abs": None, "min_top1": 0.5},
             }
         },
     }
@@ -111,7 +111,7 @@ def test_int8_is_shipped_only_under_a_measure_of_the_users_own(cli: Callable[...
     done = cli("build", "--json")
     found = candidates(done)["int8-dynamic"]
     metadata = yaml.safe_load((tmp_path / "artifacts/mlp/artifact_v1/metadata.yaml").read_text())
-    assert metadata["equivalence"]["statement"] == "min_cosine ≥ 0.5"
+    assert metadata["equivalence"]["statement"] == "min_top1 ≥ 0.5"
     assert "not equivalent" not in found["reason"]
     assert found["equivalence"]["max_error"] > 1e-3
 
