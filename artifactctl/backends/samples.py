@@ -83,17 +83,17 @@ def _add_batches(plan: dict[str, Any], judge: Any, base: dict[str, int], batch: 
 def _add_sizes(plan: dict[str, Any], judge: Any, base: dict[str, int], batch: set[str]) -> None:
     """A second size of every other free dimension, alone or together with the rest; for a framework, every try."""
     free = [symbol for symbol in base if symbol not in batch]
-    together = {symbol: {symbol: base[symbol]} for symbol in free}
+    single = set(free)
     for symbol in free:
         tries = [base | {symbol: base[symbol] * times + more} for times, more in SECOND_SIZES]
         tries += [base | {other: base[other] * times + more for other in free} for times, more in SECOND_SIZES]
         for sizes in tries if len(free) > 1 else tries[: len(SECOND_SIZES)]:
             if _add(plan, judge, "normal", sizes) and judge is not None:
                 _add(plan, judge, "uniform", sizes)
-                del together[symbol]
+                single.discard(symbol)
                 break
     if judge is not None:
-        plan["single_size"] = sorted(together)
+        plan["single_size"] = sorted(single)
 
 
 def _data_dims(plan: dict[str, Any], samples: str | None) -> dict[str, int]:
