@@ -90,7 +90,7 @@ def render_card(metadata: Mapping[str, Any]) -> str:
         "precision": metadata["precision"],
         "opset": metadata["opset"],
         "size": f"{model['size_bytes']:,} bytes",
-        "statement": equivalence["statement"],
+        "statement": _cell(equivalence["statement"]),
         "samples": equivalence["samples"],
         "max_error": "–" if equivalence["max_error"] is None else f"{equivalence['max_error']:.2e}",
         "reference": metadata["reference"]["framework"],
@@ -99,6 +99,7 @@ def render_card(metadata: Mapping[str, Any]) -> str:
         else f"{metadata['latency_ms']:.4g} ms (median){speed}",
         "accuracy": "not measured" if drop is None else f"{drop:+.4f}",
         "portability": model["portability"],
+        "golden": _golden(metadata["reference"]["golden"]),
         "inputs": "\n".join(_value_row(value) for value in model["inputs"]) or "| – | – | – |",
         "outputs": "\n".join(_value_row(value) for value in model["outputs"]),
         "warnings": "\n".join(f"**Note:** {_cell(text)}.\n" for text in warnings(metadata)),
@@ -116,6 +117,8 @@ def warnings(meta: Mapping[str, Any]) -> list[str]:
             found.append(
                 f"only one side of the branch on {branch['condition']!r} was ever taken; add data.samples for the other"
             )
+    if count := meta["reference"]["samples"]["unwatched_branches"]:
+        found.append(f"{count} branches lie inside other branches or loops; which of their sides ran is not known")
     for symbol in meta["reference"]["samples"]["single_size"]:
         found.append(f"the source takes one size of {symbol!r} only, as far as it was tried")
     vacuous = [output["name"] for output in meta["equivalence"]["outputs"] if output["vacuous"]]
@@ -126,6 +129,11 @@ def warnings(meta: Mapping[str, Any]) -> list[str]:
 
 def _cell(text: Any) -> str:
     return str(text).replace("|", "\\|").replace("\n", " ")
+
+
+def _golden(golden: Mapping[str, int]) -> str:
+    own = f"{golden['own']} of them your own (data.samples)" if golden["own"] else "all made up"
+    return f"{golden['samples']} samples, {own}, with the source's answers"
 
 
 def _conditions(metadata: Mapping[str, Any]) -> str:

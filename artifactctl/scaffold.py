@@ -11,6 +11,7 @@ from artifactctl.versions import model_name_from
 
 WORKFLOW = Path(".github/workflows/artifact.yml")
 PRE_COMMIT = Path(".pre-commit-config.yaml")
+INVENTED = "models/my_model.onnx"  # stands in a configuration for a model that was not found
 _SKIPPED = {"artifacts", "node_modules", "site-packages"}
 
 
@@ -47,7 +48,9 @@ def describe(files: list[dict[str, str]], wanted: dict[Path, str]) -> str:
         lines.append(f"kept     {entry['path']} (it exists, and is never changed)")
         if Path(entry["path"]) == PRE_COMMIT and "artifactctl" not in PRE_COMMIT.read_text(encoding="utf-8"):
             lines += ["         add this to it:", wanted[PRE_COMMIT].rstrip()]
-    return "\n".join([*lines, "Next: look at the configuration, then type 'artifactctl build'"])
+    found_none = any(INVENTED in text for text in wanted.values())
+    step = "name your own model in it (none was found here)" if found_none else "look at the configuration"
+    return "\n".join([*lines, f"Next: {step}, then type 'artifactctl build'"])
 
 
 def _configuration(home: Path) -> str:
@@ -58,7 +61,7 @@ def _configuration(home: Path) -> str:
             models.setdefault(model_name_from(path.stem), Path(os.path.relpath(path, home)).as_posix())
     blocks = [
         f"  {name}:\n    source:\n      onnx: {_quoted(file)}\n"
-        for name, file in (models or {"my_model": "models/my_model.onnx"}).items()
+        for name, file in (models or {"my_model": INVENTED}).items()
     ]
     return template_text("artifactctl.yaml").replace("# <models>\n", "".join(blocks))
 

@@ -50,6 +50,8 @@ def cover(
         if not shown.look(plan, len(plan["sets"]) - 1):
             plan["sets"].pop()
     plan["branches"] = [{"condition": name, "taken": sorted(sides)} for name, sides in shown.taken.items()]
+    outer = sum(node.op_type == "If" for node in model.graph.node)
+    plan["unwatched_branches"] = sum(node.op_type == "If" for node in graph.nodes(model)) - outer
 
 
 class Shown:

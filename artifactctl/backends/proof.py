@@ -107,7 +107,7 @@ def noise(path: str, folder: str, settings: dict[str, Any], bounds: dict[str, An
     return {"levels": levels, "graph_level": levels[-1]["graph_level"] if levels[-1]["held"] else None}
 
 
-def write_golden(folder: str, target: str, all_labelled: bool) -> dict[str, Any]:
+def write_golden(folder: str, target: str, all_labelled: bool) -> list[str]:
     """Keep samples while they are small enough together, at least one; with `all_labelled`, every labelled one."""
     stored = {file: read_sample(file) for file in sorted(Path(folder).glob("*.npz"))}
     kept = [file for file, sample in stored.items() if all_labelled and sample["labels"] is not None]
@@ -120,7 +120,7 @@ def write_golden(folder: str, target: str, all_labelled: bool) -> dict[str, Any]
     for position, file in enumerate(sorted(kept)):
         arrays |= _arrays(f"{position:05d}", stored[file])
     write_npz(Path(target), arrays)
-    return {"kept": len(kept), "of": len(stored)}
+    return [file.stem for file in sorted(kept)]
 
 
 def verify_golden(

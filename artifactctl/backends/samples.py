@@ -39,7 +39,7 @@ def plan_inputs(
     inputs, batch = _inputs(model, declared, Consumers(model))
     session = open_judge(file, settings)
     plan: dict[str, Any] = {"inputs": inputs, "seed": seed, "draws": 0, "sets": [], "batched": False}
-    plan |= {"outside": [], "branches": [], "single_size": []}
+    plan |= {"outside": [], "branches": [], "unwatched_branches": 0, "single_size": []}
     base = _base_dims(session, plan, batch, _data_dims(plan, samples), optional=samples is not None)
     if base is None:
         return plan  # only the user's own data fit

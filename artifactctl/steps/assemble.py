@@ -16,6 +16,8 @@ from artifactctl.inputs import config_digest, recorded_name
 from artifactctl.records import SOURCE_RECIPE, Choice, LatencyReport, ReferenceModel
 from artifactctl.steps.verify import bounds_of, prove, statement_of
 
+SAMPLE_KEYS = ("seed", "batched", "inputs", "sets", "branches", "unwatched_branches", "single_size")
+
 
 def assemble(reference: ReferenceModel, choice: Choice, home: Path, scratch: Path, crew: Crew) -> ArtifactFolder:
     staged = scratch / "artifact"
@@ -31,7 +33,12 @@ def assemble(reference: ReferenceModel, choice: Choice, home: Path, scratch: Pat
     described = crew.ask("runner", "inspect", path=model)
     labelled = reference.source.config.equivalence.default.max_accuracy_drop is not None
     golden = str(staged / folder.GOLDEN)
-    crew.ask("runner", "write_golden", folder=str(reference.samples), target=golden, all_labelled=labelled)
+    kept = crew.ask("runner", "write_golden", folder=str(reference.samples), target=golden, all_labelled=labelled)
+    entries = [reference.plan["entries"][number] for number in kept]
+    described["golden"] = {
+        "samples": sum(entry["rows"] for entry in entries),
+        "own": sum(entry["rows"] for entry in entries if entry["origin"] == "data"),
+    }
     _write_json(staged / "evidence" / "equivalence.json", _equivalence_evidence(reference, choice))
     _write_json(staged / "evidence" / f"latency.{provider}.json", _latency_evidence(reference, choice))
     version = folder.next_free(home)
@@ -79,9 +86,8 @@ def _metadata(
             "precision": reference.precision,
             "exported": reference.exported.summary() if reference.exported else None,
             "noise": dict(reference.noise),
-            "samples": {
-                key: reference.plan[key] for key in ("seed", "batched", "inputs", "sets", "branches", "single_size")
-            },
+            "samples": {key: reference.plan[key] for key in SAMPLE_KEYS},
+            "golden": model["golden"],
         },
         "model": {
             key: model[key]

@@ -151,3 +151,11 @@ def test_metadata_outside_its_schema(artifact: Path, key: str, value: Any) -> No
     (artifact / "metadata.yaml").write_text(metadata.dump(data), encoding="utf-8")
     with pytest.raises(ArtifactDamaged, match=rf"metadata.yaml: .*{key}"):
         metadata.read(artifact)
+
+
+def test_the_card_is_a_table_that_holds(built: Path) -> None:
+    """A bound has bars in it, which would end a cell."""
+    rows = [line for line in (built / "README.md").read_text().splitlines() if line.startswith("| proved")]
+    assert len(rows) == 1
+    assert rows[0].replace("\\|", "").count("|") == 3
+    assert "{{" not in (built / "README.md").read_text()
