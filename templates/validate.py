@@ -66,14 +66,15 @@ class Failure(Exception):
         self.code, self.name, self.hint = code, name, hint
 
 
-def make_inputs(plan: dict[str, Any], seed: list[int], index: int) -> dict[str, Array]:
+def make_inputs(plan: dict[str, Any], seed: list[int], index: int) -> dict[str, Any]:
     """The inputs of one set of the plan; the same numbers on every machine."""
     chosen = plan["sets"][index]
     rng = np.random.default_rng([*seed, chosen["draw"]])
-    feeds = {}
+    feeds: dict[str, Any] = {}
     for spec in plan["inputs"]:
         shape = tuple(chosen["dims"].get(size, size) for size in spec["shape"])
-        feeds[spec["name"]] = fill(spec, shape, chosen["kind"], rng)
+        items = [fill(spec, shape, chosen["kind"], rng) for _ in range(3 if spec.get("sequence") else 1)]
+        feeds[spec["name"]] = items if spec.get("sequence") else items[0]
     return feeds
 
 
@@ -428,17 +429,20 @@ def read_golden(path: Path) -> list[dict[str, Any]]:
             array = stored[key]
             if part == "labels":
                 sample["labels"] = array
-            else:
+                continue
+            name, _, item = name.partition("/")
+            array = array.astype(object) if part == "inputs" and array.dtype.kind == "U" else array
+            if not item:
                 sample[part][unquote(name)] = array
-    for sample in samples.values():
-        for name, array in sample["inputs"].items():
-            if array.dtype.kind == "U":
-                sample["inputs"][name] = array.astype(object)
+            elif item == "length":
+                sample[part][unquote(name)] = []
+            else:  # items follow their length, in order
+                sample[part][unquote(name)].append(array)
     return [samples[number] for number in sorted(samples)]
 
 
-def rows(feeds: dict[str, Array], batched: bool) -> int:
-    sizes = {array.shape[0] for array in feeds.values() if array.ndim}
+def rows(feeds: dict[str, Any], batched: bool) -> int:
+    sizes = {array.shape[0] for array in feeds.values() if not isinstance(array, list) and array.ndim}
     return sizes.pop() if batched and len(sizes) == 1 else 1
 
 

@@ -199,11 +199,20 @@ def inspect_values(values: Iterable[onnx.ValueInfoProto]) -> list[dict[str, Any]
 
 
 def _value(value: onnx.ValueInfoProto) -> dict[str, Any]:
-    kind = value.type.WhichOneof("value")
+    """A tensor's type and shape; of a sequence those of its items; an optional counts as what it may hold."""
+    kind, inner = value.type.WhichOneof("value"), value.type
+    if kind == "optional_type":
+        inner = inner.optional_type.elem_type
+        kind = inner.WhichOneof("value")
+    sequence = kind == "sequence_type"
+    if sequence:
+        inner = inner.sequence_type.elem_type
+        kind = inner.WhichOneof("value")
     if kind != "tensor_type":
         return {"name": value.name, "dtype": (kind or "unknown").removesuffix("_type"), "shape": None}
-    tensor = value.type.tensor_type
-    return {"name": value.name, "dtype": dtype_name(tensor.elem_type), "shape": shape_of(tensor)}
+    dtype = dtype_name(inner.tensor_type.elem_type)
+    shape = shape_of(inner.tensor_type)
+    return {"name": value.name, "dtype": f"sequence({dtype})" if sequence else dtype, "shape": shape}
 
 
 def dtype_name(element: int) -> str:

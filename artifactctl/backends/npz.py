@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -22,3 +23,17 @@ def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
             entry = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
             entry.create_system, entry.external_attr = 3, 0o644 << 16
             archive.writestr(entry, buffer.getvalue())
+
+
+def sample_arrays(number: str, sample: Mapping[str, Any]) -> dict[str, Array]:
+    """The arrays of one sample under the names that `read_golden` knows; a sequence is its length and its items."""
+    arrays: dict[str, Array] = {}
+    for part in ("inputs", "outputs"):
+        for name, value in sample[part].items():
+            key = f"{number}/{part}/{quote(name, safe='')}"
+            if isinstance(value, list):
+                arrays[f"{key}/length"] = np.array(len(value))
+                arrays |= {f"{key}/{position}": item for position, item in enumerate(value)}
+            else:
+                arrays[key] = value
+    return arrays if sample["labels"] is None else arrays | {f"{number}/labels/": sample["labels"]}

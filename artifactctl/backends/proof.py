@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
 from artifactctl.backends import core
-from artifactctl.backends.npz import write_npz
+from artifactctl.backends.npz import sample_arrays, write_npz
 from artifactctl.errors import EXIT_CODES, ArtifactDamaged, NotAvailable, SourceError
 
 LEVELS = ("all", "extended", "basic", "disabled")
@@ -41,18 +40,9 @@ def record_answers(folder: Path, answer: Answer, refusals: tuple[type[Exception]
             refused.append({"set": file.stem, "message": _first_line(error)[:300]})
             file.unlink()
             continue
-        arrays = _arrays(file.stem, sample | {"outputs": outputs})
+        arrays = sample_arrays(file.stem, sample | {"outputs": outputs})
         write_npz(file, arrays)
     return {"refused": refused, "noise": noise.outputs({"default": {"max_abs": None}, "outputs": {}})}
-
-
-def _arrays(number: str, sample: dict[str, Any]) -> dict[str, Array]:
-    arrays = {
-        f"{number}/{part}/{quote(name, safe='')}": array
-        for part in ("inputs", "outputs")
-        for name, array in sample[part].items()
-    }
-    return arrays if sample["labels"] is None else arrays | {f"{number}/labels/": sample["labels"]}
 
 
 def answer_as_written(path: str, folder: str, settings: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +108,7 @@ def write_golden(folder: str, target: str, all_labelled: bool) -> list[str]:
             size += file.stat().st_size
     arrays: dict[str, Array] = {}
     for position, file in enumerate(sorted(kept)):
-        arrays |= _arrays(f"{position:05d}", stored[file])
+        arrays |= sample_arrays(f"{position:05d}", stored[file])
     write_npz(Path(target), arrays)
     return [file.stem for file in sorted(kept)]
 

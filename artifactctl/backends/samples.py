@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import onnx
@@ -14,7 +13,7 @@ import onnx
 from artifactctl.backends import core, graph
 from artifactctl.backends.consumers import GUESSED, Consumers, describe_input
 from artifactctl.backends.coverage import cover, open_judge
-from artifactctl.backends.npz import write_npz
+from artifactctl.backends.npz import sample_arrays, write_npz
 from artifactctl.backends.userdata import load_arrays, read_data
 from artifactctl.errors import ConfigError, SourceError
 
@@ -45,7 +44,7 @@ def plan_inputs(
         return plan  # only the user's own data fit
     judge = session if probe else None
     for kind in KINDS if inputs else KINDS[:1]:
-        _add(plan, judge, kind, base)
+        _add(plan, judge, kind, base, draws=4 * REDRAWS)  # these must be found
     if inputs:
         _add_batches(plan, judge, base, batch)
         _add_sizes(plan, judge, base, batch)
@@ -53,10 +52,10 @@ def plan_inputs(
     return plan
 
 
-def _add(plan: dict[str, Any], judge: Any, kind: str, dims: dict[str, int]) -> bool:
+def _add(plan: dict[str, Any], judge: Any, kind: str, dims: dict[str, int], draws: int = REDRAWS) -> bool:
     """Append a set; one that the judge refuses is drawn anew a few times, then recorded as outside the domain."""
     message = None
-    for _ in range(REDRAWS):
+    for _ in range(draws):
         entry = {"kind": kind, "dims": dims, "draw": plan["draws"]}
         plan["draws"] += 1
         message = _refusal(judge, plan | {"sets": [entry]}) if judge else None
@@ -119,6 +118,8 @@ def _inputs(
         name = value["name"]
         if name in stored:
             continue
+        if value["dtype"].startswith("sequence("):
+            value |= {"dtype": value["dtype"][9:-1], "sequence": True, "shape": value["shape"] or [4]}
         if value["dtype"] not in _NUMPY:
             hint = "Wrap the model so that its inputs are tensors of ordinary types."
             raise SourceError(f"input {name!r} is of type {value['dtype']}, which cannot be made up", hint=hint)
@@ -235,10 +236,8 @@ def write_samples(plan: dict[str, Any], folder: str, samples: str | None, labels
 
     def keep(origin: str, feeds: dict[str, Array], more: dict[str, Any], truth: Array | None = None) -> None:
         number = f"{len(entries):05d}"
-        arrays = {f"{number}/inputs/{quote(name, safe='')}": array for name, array in feeds.items()}
-        if truth is not None:
-            arrays[f"{number}/labels/"] = truth
-        write_npz(target / f"{number}.npz", arrays)
+        sample = {"inputs": feeds, "outputs": {}, "labels": truth}
+        write_npz(target / f"{number}.npz", sample_arrays(number, sample))
         batched = plan["batched"] or origin == "data"
         entries.append({"set": number, "origin": origin, "rows": core.rows(feeds, batched)} | more)
 

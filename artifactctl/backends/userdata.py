@@ -55,6 +55,10 @@ def _free_batch(plan: Mapping[str, Any]) -> bool:
 def _fit(spec: Mapping[str, Any], arrays: Mapping[str, Array], file: str) -> int:
     """How many samples of this array the model takes at once; a ConfigError where it takes none."""
     array, shape = arrays[spec["name"]], list(spec["shape"])
+    if spec.get("sequence"):
+        raise ConfigError(
+            f"{file}: {spec['name']!r} is a sequence, which an array cannot be", hint="Leave data.samples out."
+        )
     kind = "string" if array.dtype.kind in "US" else str(array.dtype)
     if kind != spec["dtype"]:
         message = f"{file}: {spec['name']!r} is {kind}, but the model takes {spec['dtype']}"

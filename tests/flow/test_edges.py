@@ -59,6 +59,21 @@ def test_a_model_without_inputs(cli: Cli, tmp_path: Path) -> None:
     assert metadata_of(cli("build", "fixed.onnx", "--json"), tmp_path)["equivalence"]["samples"] == 1
 
 
+def test_a_sequence_as_an_input(cli: Cli, tmp_path: Path) -> None:
+    sequence = helper.make_tensor_sequence_value_info("parts", TensorProto.FLOAT, ["n", 4])
+    node = helper.make_node("ConcatFromSequence", ["parts"], ["y"], axis=0)
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["m", 4])]
+    graph = helper.make_graph([node], "g", [sequence], outputs)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    onnx.save(made, tmp_path / "joined.onnx")
+    done = cli("build", "joined.onnx", "--json")
+    assert metadata_of(done, tmp_path)["model"]["inputs"][0]["dtype"] == "sequence(float32)"
+    artifact = tmp_path / done.json["data"]["artifacts"][0]["path"]
+    assert cli("verify", artifact, "--reference", "joined.onnx").code == 0
+    checked = subprocess.run([sys.executable, artifact / "validate.py"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+
+
 def test_a_tight_bound_gets_session_settings_that_hold(cli: Cli, tmp_path: Path) -> None:
     """Folding batch norm alone moves the outputs by more: the level that holds is recorded and used."""
     shutil.copy(MODELS / "cnn.onnx", tmp_path)

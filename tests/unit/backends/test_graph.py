@@ -244,7 +244,7 @@ def test_shapes_without_names_and_without_rank() -> None:
     assert graph.inspect_values(values) == [
         {"name": "a", "dtype": "float32", "shape": [None, 3]},
         {"name": "b", "dtype": "float64", "shape": None},
-        {"name": "c", "dtype": "sequence", "shape": None},
+        {"name": "c", "dtype": "sequence(float32)", "shape": None},
     ]
 
 

@@ -120,10 +120,25 @@ def test_a_model_without_inputs_has_one_set(tmp_path: Path) -> None:
 
 
 def test_inputs_that_cannot_be_made_up(tmp_path: Path) -> None:
-    sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
-    made = model([node("SequenceLength", ["s"], ["y"])], [sequence], [ints("y")])
-    with pytest.raises(SourceError, match="input 's' is of type sequence, which cannot be made up"):
+    odd = helper.make_tensor_value_info("b", TensorProto.BFLOAT16, [2])
+    made = model(
+        [node("Identity", ["b"], ["y"])], [odd], [helper.make_tensor_value_info("y", TensorProto.BFLOAT16, [2])]
+    )
+    with pytest.raises(SourceError, match="input 'b' is of type bfloat16, which cannot be made up"):
         plan(write(made, tmp_path / "m.onnx"))
+
+
+def test_a_sequence_is_a_list_of_arrays(tmp_path: Path) -> None:
+    sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
+    made = plan(
+        write(model([node("SequenceAt", ["s", "i"], ["y"])], [sequence, ints("i")], [floats("y")]), tmp_path / "m.onnx")
+    )
+    entries = write_samples(made, str(tmp_path / "samples"), None, None)
+    assert len(entries) >= 5
+    stored = core.read_golden(tmp_path / "samples" / "00000.npz")[0]["inputs"]["s"]
+    expected = all_inputs(made)[0]["s"]
+    assert isinstance(stored, list)
+    assert [item.tolist() for item in stored] == [item.tolist() for item in expected]
 
 
 def test_a_model_that_the_runtime_cannot_load(tmp_path: Path) -> None:
