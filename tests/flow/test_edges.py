@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
 import torch
 import yaml
 from onnx import TensorProto, helper, numpy_helper
@@ -149,21 +148,32 @@ def test_a_program_runs_no_code_of_its_own(cli: Cli, tmp_path: Path) -> None:
     assert not sprung.exists()
 
 
-@pytest.mark.parametrize("changed", ["weights.safetensors"])
-def test_files_that_a_factory_opens_by_itself_are_part_of_the_source(cli: Cli, tmp_path: Path, changed: str) -> None:
+def test_files_that_a_factory_opens_by_itself_are_part_of_the_source(cli: Cli, tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     (tmp_path / "net.py").write_text(
         "import pathlib, torch\nfrom safetensors.torch import load_file\n"
         "def build():\n    model = torch.nn.Linear(4, 2)\n"
         "    model.load_state_dict(load_file(pathlib.Path(__file__).parent / 'weights.safetensors'))\n"
-        "    input('a question that nobody answers') if False else None\n    return model\n"
+        "    return model\n"
     )
     text = "schema_version: 1\nmodels:\n  net:\n    optimize: {recipes: [fp16]}\n    source:\n"
     text += "      torch: net.py:build\n      inputs: {x: {shape: [batch, 4]}}\n"
     (tmp_path / "artifactctl.yaml").write_text(text)
-    save_file(torch.nn.Linear(4, 2).state_dict(), tmp_path / changed)
+    weights = tmp_path / "weights.safetensors"
+    save_file(torch.nn.Linear(4, 2).state_dict(), weights)
     metadata = metadata_of(cli("build", "--json"), tmp_path)
-    assert changed in {entry["path"] for entry in metadata["source"]["files"]}
-    save_file(torch.nn.Linear(4, 2).state_dict(), tmp_path / changed)
+    assert weights.name in {entry["path"] for entry in metadata["source"]["files"]}
+    save_file(torch.nn.Linear(4, 2).state_dict(), weights)
     assert cli("build", "--json").json["data"]["artifacts"][0]["version"] == 2
+
+
+def test_a_factory_that_asks_a_question_gets_no_answer(cli: Cli, tmp_path: Path) -> None:
+    """The child's own pipe is not the user code's stdin: it must neither hang nor eat requests."""
+    (tmp_path / "net.py").write_text("def build():\n    return input('which size? ')\n")
+    text = "schema_version: 1\nmodels:\n  net:\n    source:\n      torch: net.py:build\n"
+    (tmp_path / "artifactctl.yaml").write_text(text + "      inputs: {x: {shape: [batch, 4]}}\n")
+    done = cli("build", "--json")
+    assert done.code == 4
+    assert "EOFError" in done.json["error"]["message"]
+    assert "net.py:2 in build" in done.json["error"]["message"]
