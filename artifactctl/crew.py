@@ -1,28 +1,50 @@
-"""The child processes of one build, started when they are needed and ended together."""
+"""The child processes of one command, started when they are needed and ended together."""
 
 from __future__ import annotations
 
+import contextlib
 import re
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from artifactctl.errors import ArtifactctlError, NotAvailable, SourceError
 from artifactctl.process import OperationFailed, Worker, WorkerDied
-
-RUN_TIMEOUT_S = 1800.0
+from artifactctl.project import Limits
 
 
 class Crew:
-    """`runner` runs ONNX Runtime, `framework` the user's torch code, `olive` the passes."""
+    """`runner` runs ONNX Runtime, `framework` the user's torch code, `olive` the passes.
 
-    def __init__(self, scratch: Path, root: Path, *, verbose: bool = False) -> None:
-        self._scratch, self._root, self._verbose = scratch, root, verbose
+    One crew serves any number of models, one after the other: Olive is loaded once.
+    """
+
+    def __init__(self, *, limits: Limits | None = None, verbose: bool = False) -> None:
+        self.limits = limits or Limits()
+        self._verbose = verbose
+        self._home = tempfile.TemporaryDirectory(prefix="artifactctl-", ignore_cleanup_errors=True)
+        self.scratch, self._root = Path(self._home.name), Path.cwd()
         self._workers: dict[str, Worker] = {}
+
+    @contextlib.contextmanager
+    def working_in(self, scratch: Path, root: Path) -> Iterator[None]:
+        """For one model: its scratch folder, and the folder that its own code is run in."""
+        before = self.scratch, self._root
+        self.scratch, self._root = scratch, root
+        try:
+            yield
+        finally:
+            self.dismiss("framework")
+            self.scratch, self._root = before
 
     def _worker(self, name: str, cwd: Path | None = None) -> Worker:
         if name not in self._workers:
-            self._workers[name] = Worker(name, self._scratch, cwd=cwd, verbose=self._verbose)
+            memory_mb = None if name == "olive" else self.limits.memory_mb  # Olive is not the user's model
+            self._workers[name] = Worker(
+                name, Path(self._home.name), cwd=cwd, verbose=self._verbose, memory_mb=memory_mb
+            )
         return self._workers[name]
 
     @property
@@ -46,17 +68,17 @@ class Crew:
         if self._loading:
             self._loading = False
             try:
-                worker.result(timeout_s=RUN_TIMEOUT_S)
+                worker.result(timeout_s=self.limits.time_s)
             except NotAvailable as error:
                 raise NotAvailable(f"Olive cannot be used: {error}", hint="pip install 'artifactctl[build]'") from None
         return worker
 
-    def ask(self, name: str, operation: str, *, timeout_s: float = RUN_TIMEOUT_S, **arguments: Any) -> Any:
+    def ask(self, name: str, operation: str, **arguments: Any) -> Any:
         """A call to the runner or the framework; a crash or an unforeseen failure is the model's, and a SourceError."""
         worker = self.runner if name == "runner" else self.framework
         what = "ONNX Runtime" if name == "runner" else "torch"
         try:
-            return worker.call(operation, timeout_s=timeout_s, **arguments)
+            return worker.call(operation, timeout_s=self.limits.time_s, **arguments)
         except WorkerDied as error:
             self.dismiss(name)
             message = f"the model brings {what} down: {error.why} ({operation})"
@@ -69,7 +91,8 @@ class Crew:
 
     def plain(self, text: str) -> str:
         """Without the scratch folder, which means nothing to anyone."""
-        return re.sub(re.escape(str(self._scratch)) + r"/(?:[^/\s\"']+/)*", "", text)
+        places = "|".join(re.escape(str(place)) for place in (self.scratch, self._home.name))
+        return re.sub(rf"(?:{places})/(?:[^/\s\"']+/)*", "", text)
 
     def dismiss(self, name: str) -> None:
         """End a worker that died or is not needed any more; the next use starts a new one."""
@@ -84,3 +107,4 @@ class Crew:
     ) -> None:
         for name in list(self._workers):
             self.dismiss(name)
+        self._home.cleanup()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 NO_SPACE_HINT = "Free some space and run it again; nothing was changed."
+NO_MEMORY_HINT = "Give it more with --memory-limit MB, or smaller sizes in source.inputs or data.samples."
 
 
 class ArtifactctlError(Exception):

@@ -22,7 +22,7 @@ from artifactctl.steps.verify import prove
 from artifactctl.unchanged import find_unchanged
 
 
-def build(request: BuildRequest, say: Say) -> ArtifactFolder:
+def build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
     """One model, from its source to a proven version."""
     config = request.config
     check_files(config, request.root)
@@ -35,7 +35,7 @@ def build(request: BuildRequest, say: Say) -> ArtifactFolder:
             check_olive_file(request.root / file, file)
     with (
         folder.workplace(request.artifacts, config.name) as scratch,
-        Crew(scratch, request.root, verbose=request.verbose) as crew,
+        crew.working_in(scratch, request.root),
     ):
         if found := find_unchanged(request, say):  # another build may have finished while this one waited
             return found
@@ -48,7 +48,6 @@ def build(request: BuildRequest, say: Say) -> ArtifactFolder:
         if named_by_user and all(item.candidate.broken for item in tried):
             reasons = "\n".join(f"  {item.candidate.recipe}: {item.candidate.failure}" for item in tried)
             raise OptimizeError(f"no recipe gave a model\n{reasons}")
-        crew.dismiss("olive")
         say("measuring against the source in pairs")
         measured = _measure(reference, tried, crew)
         choice = choose(measured, _source_itself(reference, measured, crew))

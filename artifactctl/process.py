@@ -53,7 +53,15 @@ class OperationFailed(Exception):
 class Worker:
     """A child process for heavy work; started at once, so that it loads while the caller goes on."""
 
-    def __init__(self, name: str, scratch: Path, *, cwd: Path | None = None, verbose: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        scratch: Path,
+        *,
+        cwd: Path | None = None,
+        verbose: bool = False,
+        memory_mb: int | None = None,
+    ) -> None:
         self.name = name
         folder = scratch / f"worker-{name}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +70,7 @@ class Worker:
         self._answers: queue.Queue[str | None] = queue.Queue()
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "artifactctl.backends.worker"],
+                [sys.executable, "-P", "-m", "artifactctl.backends.worker", str(memory_mb or "")],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=None if verbose else log,

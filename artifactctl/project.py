@@ -87,12 +87,19 @@ class Project:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What one operation of a child process may take; beyond it, the model is at fault."""
+
+    time_s: float = 1800.0  # also the default of --time-limit
+    memory_mb: int | None = None  # None: what the machine has
+
+
+@dataclass(frozen=True, slots=True)
 class BuildRequest:
     config: ModelConfig
     root: Path  # what the configuration's paths are relative to
     artifacts: Path  # where <model>/artifact_vN goes
     force: bool = False
-    verbose: bool = False
 
     @property
     def home(self) -> Path:

@@ -412,11 +412,11 @@ def open_session(path: Path | str, settings: dict[str, Any]) -> Any:
 
 
 def runtime_errors() -> tuple[type[Exception], ...]:
-    """What onnxruntime raises: classes of its own without a common base, and three of Python's."""
+    """What onnxruntime raises: classes of its own without a common base, and some of Python's."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     own = [kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception)]
-    return (*own, RuntimeError, TypeError, ValueError)
+    return (*own, RuntimeError, TypeError, ValueError, MemoryError)
 
 
 def read_golden(path: Path) -> list[dict[str, Any]]:

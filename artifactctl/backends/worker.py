@@ -13,7 +13,7 @@ import threading
 import traceback
 from typing import IO, Any
 
-from artifactctl.errors import NO_SPACE_HINT, ArtifactctlError, NotAvailable
+from artifactctl.errors import NO_MEMORY_HINT, NO_SPACE_HINT, ArtifactctlError, NotAvailable, SourceError
 
 # operation -> module that has a function of that name; modules are imported on first use
 OPERATIONS = {
@@ -44,6 +44,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever the libraries print goes to the log
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # code that asks for input gets none
     _die_with_parent()
+    _limit_memory(int(sys.argv[1]) if sys.argv[1:] and sys.argv[1] else None)
     requests: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_receive, args=(incoming, requests), daemon=True).start()
     while True:
@@ -70,6 +71,19 @@ def _die_with_parent() -> None:
             os._exit(0)
 
 
+def _limit_memory(memory_mb: int | None) -> None:
+    """An allocation beyond the limit fails here, with a name, before the system kills whatever it likes."""
+    if sys.platform != "linux":
+        return
+    import resource
+
+    page, pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
+    limit = (memory_mb << 20) if memory_mb else page * pages // 10 * 9
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+
 def _perform(operation: str, arguments: dict[str, Any]) -> str:
     try:
         module = importlib.import_module(f"artifactctl.backends.{OPERATIONS[operation]}")
@@ -78,7 +92,11 @@ def _perform(operation: str, arguments: dict[str, Any]) -> str:
         return _foreseen(error)
     except ImportError as error:
         return _foreseen(NotAvailable(f"{error.name or 'a package'} cannot be imported here ({error})"))
+    except MemoryError as error:
+        return _foreseen(SourceError(f"out of memory ({operation}): {error}", hint=NO_MEMORY_HINT))
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            return _foreseen(SourceError(f"out of memory ({operation})", hint=NO_MEMORY_HINT))
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             return _foreseen(NotAvailable("no space left on the disk", hint=NO_SPACE_HINT))
         return _unforeseen(error)

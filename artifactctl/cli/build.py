@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from artifactctl.cli.options import Result, Settings, common_options, option, provider_option
+from artifactctl.cli.options import Result, Settings, common_options, limit_options, option, provider_option
 from artifactctl.errors import ArtifactctlError
 
 if TYPE_CHECKING:
+    from artifactctl.crew import Crew
     from artifactctl.folder import ArtifactFolder
-    from artifactctl.project import BuildRequest, Say
+    from artifactctl.project import BuildRequest, Limits, Say
 
 
 @click.command()
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 @provider_option
 @option("--output", metavar="DIR", help="Where artifacts go  [default: artifacts]")
 @option("--force", is_flag=True, help="Build a new version even if nothing changed.")
+@limit_options
 @common_options
 @click.pass_obj
 def build(
@@ -31,6 +34,7 @@ def build(
     provider: str | None,
     output: str | None,
     force: bool,
+    limits: Limits,
 ) -> Result:
     """Optimize, prove, measure and write the next artifact_vN.
 
@@ -53,18 +57,23 @@ def build(
     if artifacts.exists() and not artifacts.is_dir():
         raise click.BadParameter(f"{output} is a file, not a folder", param_hint="--output")
     built, failed = [], []
-    for owner, found in config.select(project, models, Path.cwd()):
-        chosen = replace(
-            found,
-            recipes=tuple(_seen_from(owner.root, name, recipes.OLIVE_PREFIX) for name in recipe) or found.recipes,
-            providers=(provider,) if provider else found.providers,
-        )
-        try:
-            with progress(settings, chosen) as say:
-                request = BuildRequest(chosen, owner.root, artifacts, force, settings.verbose)
-                built.append(find_unchanged(request, say) or _build(request, say))
-        except ArtifactctlError as failure:  # the other models are built all the same
-            failed.append((chosen.name, failure))
+    with contextlib.ExitStack() as stack:
+        crew: list[Crew] = []
+        for owner, found in config.select(project, models, Path.cwd()):
+            chosen = replace(
+                found,
+                recipes=tuple(_seen_from(owner.root, name, recipes.OLIVE_PREFIX) for name in recipe) or found.recipes,
+                providers=(provider,) if provider else found.providers,
+            )
+            request = BuildRequest(chosen, owner.root, artifacts, force)
+            try:
+                with progress(settings, chosen) as say:
+                    if not (result := find_unchanged(request, say)):
+                        crew = crew or [stack.enter_context(_crew(limits, settings))]
+                        result = _build(request, crew[0], say)
+                    built.append(result)
+            except ArtifactctlError as failure:  # the other models are built all the same
+                failed.append((chosen.name, failure))
     data = build_data(built) | {"failed": [{"model": name, "error": failure.name} for name, failure in failed]}
     return Result(data, build_text(built), _joined(failed))
 
@@ -77,11 +86,17 @@ def _joined(failed: list[tuple[str, ArtifactctlError]]) -> ArtifactctlError | No
     return type(first)("\n".join(f"{name}: {failure}" for name, failure in failed), hint=first.hint)
 
 
-def _build(request: BuildRequest, say: Say) -> ArtifactFolder:
+def _crew(limits: Limits, settings: Settings) -> Crew:
+    from artifactctl.crew import Crew
+
+    return Crew(limits=limits, verbose=settings.verbose)
+
+
+def _build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
     """The heavy way, imported only when there is something to do."""
     from artifactctl.pipeline import build
 
-    return build(request, say)
+    return build(request, crew, say)
 
 
 def _seen_from(root: object, recipe: str, prefix: str) -> str:

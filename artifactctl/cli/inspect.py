@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from artifactctl.cli.options import Result, Settings, common_options, option
+from artifactctl.cli.options import Result, Settings, common_options, limit_options, option
+
+if TYPE_CHECKING:
+    from artifactctl.project import Limits
 
 
 @click.command()
 @click.argument("target", metavar="ARTIFACT|FILE")
 @option("--inputs", "explain", is_flag=True, help="Also run it, and explain which inputs it is tried on and why.")
+@limit_options
 @common_options
 @click.pass_obj
-def inspect(settings: Settings, target: str, explain: bool) -> Result:
+def inspect(settings: Settings, target: str, explain: bool, limits: Limits) -> Result:
     """Show a model: IR, opset, inputs, outputs, operators, parameters, precision, portability."""
-    import tempfile
     from pathlib import Path
 
     from artifactctl import folder, inspection
@@ -26,10 +31,10 @@ def inspect(settings: Settings, target: str, explain: bool) -> Result:
     artifact = inspection.whole_artifact(path) if path.is_dir() else None
     model = path / folder.MODEL if artifact else path
     inspection.existing_file(model)
-    with tempfile.TemporaryDirectory() as scratch, Crew(Path(scratch), Path.cwd(), verbose=settings.verbose) as crew:
+    with Crew(limits=limits, verbose=settings.verbose) as crew:
         data = crew.ask("runner", "inspect", path=str(model.resolve()))
         if explain:
-            data["plan"] = explain_inputs(model.resolve(), Path(scratch), crew)
+            data["plan"] = explain_inputs(model.resolve(), crew.scratch, crew)
     data = {"path": target} | data
     if artifact:
         keys = ("model_name", "version", "precision", "optimization", "runtime", "latency_ms", "accuracy_drop")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -115,3 +115,23 @@ def provider_option(command: F) -> F:
 
     decorate = option("--provider", type=click.Choice(list(PROVIDERS)), help="The execution provider.")
     return decorate(command)
+
+
+def limit_options(command: F) -> F:
+    """The command gets `limits`."""
+    import functools
+
+    @functools.wraps(command)
+    def with_limits(*arguments: Any, time_limit: float, memory_limit: int | None, **others: Any) -> Any:
+        from artifactctl.project import Limits
+
+        return command(*arguments, limits=Limits(time_limit, memory_limit), **others)
+
+    for decorate in (
+        option("--memory-limit", type=click.IntRange(min=64), metavar="MB",
+               help="Memory of a child process  [default: nine tenths of the machine's]"),
+        option("--time-limit", type=click.FloatRange(min=1), default=1800.0, metavar="S",
+               help="Seconds that one step of a model may take  [default: 1800]"),
+    ):  # fmt: skip
+        with_limits = decorate(with_limits)
+    return cast(F, with_limits)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from artifactctl.cli.options import Result, Settings, common_options, option, provider_option
+from artifactctl.cli.options import Result, Settings, common_options, limit_options, option, provider_option
 from artifactctl.errors import ArtifactDamaged, NotEquivalent
+
+if TYPE_CHECKING:
+    from artifactctl.project import Limits
 
 
 @click.command()
@@ -22,13 +27,13 @@ from artifactctl.errors import ArtifactDamaged, NotEquivalent
     metavar="N",
     help="How many samples: of golden.npz, or fresh with --reference.",
 )
+@limit_options
 @common_options
 @click.pass_obj
 def verify(
-    settings: Settings, artifact: str, provider: str | None, reference: str | None, samples: int | None
+    settings: Settings, artifact: str, provider: str | None, reference: str | None, samples: int | None, limits: Limits
 ) -> Result:
     """Check an artifact's files, then prove its equivalence again. Runs no code from the artifact."""
-    import tempfile
     from pathlib import Path
 
     from artifactctl import inspection
@@ -43,7 +48,7 @@ def verify(
         return Result(damaged_data(provider), error=damage)
     if source is not None:
         inspection.existing_file(source)
-    with tempfile.TemporaryDirectory() as scratch, Crew(Path(scratch), Path.cwd(), verbose=settings.verbose) as crew:
+    with Crew(limits=limits, verbose=settings.verbose) as crew:
         report = verify_artifact(folder, found, crew, provider=provider, reference=source, samples=samples)
     error = None
     if not report.passed:

@@ -35,7 +35,7 @@ def measure(reference: ReferenceModel, tried: Tried, budget_s: float, crew: Crew
             found = crew.ask(
                 "runner", "measure_round", candidate=str(candidate.path), baseline=str(reference.path),
                 sample=str(sample), settings=asdict(reference.session), seed=reference.seed + len(rounds),
-                pairs=ROUND_PAIRS, limit_s=max(0.1, left_s), timeout_s=budget_s * PATIENCE + 600,
+                pairs=ROUND_PAIRS, limit_s=max(0.1, left_s),
             )  # fmt: skip
         except SourceError as error:
             return replace(tried, candidate=replace(candidate, failure=f"it could not be measured: {error}"))

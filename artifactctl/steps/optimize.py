@@ -14,8 +14,6 @@ from artifactctl.inputs import recorded_name
 from artifactctl.process import OperationFailed, WorkerDied
 from artifactctl.records import Candidate, PassResult, ReferenceModel
 
-PASS_TIMEOUT_S = 1800.0
-
 
 def check_olive_file(path: Path, shown: str) -> None:
     try:
@@ -96,7 +94,7 @@ def _finish(name: str, path: Path, precision: str, results: list[PassResult], sc
 def _attempt(crew: Crew, operation: str, **arguments: Any) -> dict[str, Any] | str:
     """The answer, or in words why there is none; a crash costs the child, not the build."""
     try:
-        found: dict[str, Any] = crew.olive_ready().call(operation, timeout_s=PASS_TIMEOUT_S, **arguments)
+        found: dict[str, Any] = crew.olive_ready().call(operation, timeout_s=crew.limits.time_s, **arguments)
     except WorkerDied as error:
         crew.dismiss("olive")
         return f"Olive's process {error.why}"
