@@ -105,7 +105,8 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
     kind = next(kind for kind in SOURCE_KINDS if kind in source)
     inputs = {key: _input(value, kind) for key, value in (source.get("inputs") or {}).items()}
     measures = entry.get("equivalence") or {}
-    shared = {key: value for key, value in measures.items() if key not in ("outputs", "max_accuracy_drop")}
+    whole = ("outputs", "max_accuracy_drop", "search_s")
+    shared = {key: value for key, value in measures.items() if key not in whole}
     latency = entry.get("latency") or {}
     asked = (entry.get("optimize") or {}).get("recipes") or ["auto"]
     return ModelConfig(
@@ -114,7 +115,9 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
         data=Data(**(entry.get("data") or {})),
         recipes=tuple(item if isinstance(item, str) else f"{recipes.OLIVE_PREFIX}{item['olive']}" for item in asked),
         equivalence=Equivalence(
-            _bound(measures), {key: _bound(shared | value) for key, value in (measures.get("outputs") or {}).items()}
+            _bound(measures),
+            {key: _bound(shared | value) for key, value in (measures.get("outputs") or {}).items()},
+            float(measures.get("search_s", 0)),
         ),
         latency=Latency(_share(latency.get("max_regression", 0.10)), float(latency.get("budget_s", 60))),
         providers=tuple(entry.get("providers") or ("cpu",)),

@@ -26,18 +26,19 @@ class Crew:
         self._verbose = verbose
         self._home = tempfile.TemporaryDirectory(prefix="artifactctl-", ignore_cleanup_errors=True)
         self.scratch, self._root = Path(self._home.name), Path.cwd()
+        self.kept: Path | None = None  # where what is proved different may be left
         self._workers: dict[str, Worker] = {}
 
     @contextlib.contextmanager
-    def working_in(self, scratch: Path, root: Path) -> Iterator[None]:
-        """For one model: its scratch folder, and the folder that its own code is run in."""
-        before = self.scratch, self._root
-        self.scratch, self._root = scratch, root
+    def working_in(self, scratch: Path, root: Path, kept: Path) -> Iterator[None]:
+        """For one model: its scratch folder, the folder that its own code is run in, and where evidence may stay."""
+        before = self.scratch, self._root, self.kept
+        self.scratch, self._root, self.kept = scratch, root, kept
         try:
             yield
         finally:
             self.dismiss("framework")
-            self.scratch, self._root = before
+            self.scratch, self._root, self.kept = before
 
     def _worker(self, name: str, cwd: Path | None = None) -> Worker:
         if name not in self._workers:

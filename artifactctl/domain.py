@@ -28,7 +28,7 @@ def inside_domain(
         _demand_free_sizes(kept, reasons)
     outside = [{"dims": entry["dims"], "message": reasons[entry["set"]]} for entry in seeded if entry["set"] in reasons]
     return plan | {
-        "sets": [{key: entry[key] for key in ("kind", "dims", "draw")} for entry in kept],
+        "sets": [{key: entry[key] for key in ("kind", "dims", "draw", "follows") if key in entry} for entry in kept],
         "batched": plan["batched"] and any(entry["rows"] > 1 for entry in kept),
         "outside": plan["outside"] + outside,
         "entries": {entry["set"]: entry for entry in entries if entry["set"] not in reasons},

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ SUMS = "SHA256SUMS"
 MODEL, GOLDEN, METADATA, VALIDATE = "model_opt.onnx", "golden.npz", "metadata.yaml", "validate.py"
 REQUIRED = (MODEL, GOLDEN, METADATA, VALIDATE, "README.md", "evidence/equivalence.json")
 WORK = ".work"
+KEPT_MODEL = "model.onnx"  # of a rejected candidate, beside its evidence/worst.npz
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class ArtifactFolder:
     path: Path
     status: str  # built, unchanged
     metadata: Mapping[str, Any]
+    kept: Mapping[str, Path] = field(default_factory=dict)  # by recipe, the worst sample of what was proved different
 
 
 def digest(path: Path) -> str:
@@ -113,13 +115,26 @@ def workplace(artifacts: Path, model: str) -> Iterator[Path]:
         ignore.write_text("*\n", encoding="utf-8")
     with FileLock(work / f"{model}.lock"):
         # no model's name has an @, so these are this model's alone
-        for left in work.glob(f"{model}@build-*"):
+        for left in (*work.glob(f"{model}@build-*"), kept_place(artifacts, model)):
             shutil.rmtree(left, ignore_errors=True)
         scratch = Path(tempfile.mkdtemp(prefix=f"{model}@build-", dir=work))
         try:
             yield scratch
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def kept_place(artifacts: Path, model: str) -> Path:
+    """Where the last build of a model left what was proved different."""
+    return artifacts / WORK / f"{model}@kept"
+
+
+def shown(path: Path) -> str:
+    """Relative to the working directory, as the contract says."""
+    try:
+        return Path(os.path.relpath(path)).as_posix()
+    except ValueError:  # another drive
+        return path.as_posix()
 
 
 def next_free(home: Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pprint
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from artifactctl.resources import template_text
 from artifactctl.versions import parse_folder_name
 
 SCHEMA_VERSION = 1
+MOST_TEXTS = 3
 _DATA_BLOCK = re.compile(r"^# <data>\n.*?^# </data>\n", re.MULTILINE | re.DOTALL)
 
 
@@ -65,7 +66,7 @@ def render_validate(metadata: Mapping[str, Any]) -> str:
         "version": metadata["version"],
         "session": metadata["session"],
         "bounds": metadata["equivalence"]["bounds"],
-        "plan": {key: metadata["reference"]["samples"][key] for key in ("seed", "batched", "inputs", "sets")},
+        "plan": {key: metadata["reference"]["samples"][key] for key in ("seed", "batched", "inputs", "states", "sets")},
         "providers": {name: provider.execution_provider for name, provider in PROVIDERS.items()},
     }
     block = f"# <data>\nDATA: dict[str, Any] = {pprint.pformat(data, width=110, sort_dicts=False)}\n# </data>\n"
@@ -125,6 +126,38 @@ def warnings(meta: Mapping[str, Any]) -> list[str]:
     if vacuous:
         found.append(f"constant over all samples, so nothing is proved about: {', '.join(vacuous)}")
     return found
+
+
+def margin_text(
+    outputs: Sequence[Mapping[str, Any]], noise: Mapping[str, Any] | None, meta: Mapping[str, Any] | None
+) -> str:
+    """How far below the bound the largest error lies, and what part of it nobody can avoid."""
+    judged = [output for output in outputs if output["passed"] and output["max_error"] is not None and output["bound"]]
+    if not judged:
+        return ""
+    if not any(output["max_error"] for output in judged):
+        return "max |Δ| 0: bit for bit the source's answers"
+    worst = max(judged, key=lambda output: output["max_error"] / output["bound"])
+    parts = [f"{worst['bound'] / worst['max_error']:.3g} × below the bound"]
+    if noise and noise["ran"] and noise["max_error"] and meta:
+        kind = {"fp16": "float16", "bf16": "bfloat16"}.get(meta["reference"]["precision"], "float32")
+        parts.append(f"{worst['max_error'] / noise['max_error']:.2g} × the {kind} noise")
+    return f"max |Δ| {worst['max_abs']:.2g}: {', '.join(parts)}"
+
+
+def decision_texts(outputs: Sequence[Mapping[str, Any]], meta: Mapping[str, Any] | None) -> list[str]:
+    """What the error means for whoever takes the largest score of a row; a state is no score."""
+    states = [pair["output"] for pair in (meta or {}).get("reference", {}).get("samples", {}).get("states", ())]
+    found = []
+    for output in outputs:
+        if not (made := output.get("decisions")) or output["name"] in states:
+            continue
+        top5 = "" if made["top5"] is None else f", top-5 {made['top5']:.4f}"
+        text = f"{output['name']}: {made['flips']} flips in {made['rows']} rows{top5}"
+        if made["covered"] is not None:
+            text += f"; none can change where the margin is above {made['margin']:.2g}: {made['covered']:.1%} of them"
+        found.append(text)
+    return found[:MOST_TEXTS] + ([f"and {len(found) - MOST_TEXTS} more outputs"] if len(found) > MOST_TEXTS else [])
 
 
 def _cell(text: Any) -> str:

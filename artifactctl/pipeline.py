@@ -7,16 +7,18 @@ from pathlib import Path
 
 from artifactctl import folder, recipes
 from artifactctl.crew import Crew
-from artifactctl.errors import NotAvailable, NotEquivalent, OptimizeError
+from artifactctl.errors import NotAvailable, OptimizeError
 from artifactctl.folder import ArtifactFolder
 from artifactctl.inputs import check_files, demand_same_files
 from artifactctl.project import BuildRequest, Say
 from artifactctl.records import SOURCE_RECIPE, Candidate, ReferenceModel, Tried
 from artifactctl.steps.assemble import assemble
 from artifactctl.steps.choose import any_holds, choose
+from artifactctl.steps.explain import explain
 from artifactctl.steps.export import make_reference
 from artifactctl.steps.measure import measure
 from artifactctl.steps.optimize import check_olive_file, optimize
+from artifactctl.steps.search import search
 from artifactctl.steps.source import read_source
 from artifactctl.steps.verify import prove
 from artifactctl.unchanged import find_unchanged
@@ -35,7 +37,7 @@ def build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
             check_olive_file(request.root / file, file)
     with (
         folder.workplace(request.artifacts, config.name) as scratch,
-        crew.working_in(scratch, request.root),
+        crew.working_in(scratch, request.root, folder.kept_place(request.artifacts, config.name)),
     ):
         if found := find_unchanged(request, say):  # another build may have finished while this one waited
             return found
@@ -44,7 +46,10 @@ def build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
         source = read_source(config, request.root, scratch, crew)
         say("asking the source for its answers")
         reference = make_reference(source, config.providers[0], scratch, crew)
-        tried = [_try(reference, name, scratch, crew, say) for name in names]
+        tried = []
+        for name in names:
+            reference, item = search(reference, _try(reference, name, scratch, crew, say), scratch, crew)
+            tried.append(explain(reference, item, scratch, crew))
         if named_by_user and all(item.candidate.broken for item in tried):
             reasons = "\n".join(f"  {item.candidate.recipe}: {item.candidate.failure}" for item in tried)
             raise OptimizeError(f"no recipe gave a model\n{reasons}")
@@ -73,12 +78,9 @@ def _measure(reference: ReferenceModel, tried: list[Tried], crew: Crew) -> list[
 
 
 def _source_itself(reference: ReferenceModel, tried: list[Tried], crew: Crew) -> Tried:
-    """The source in reference form: always proved, and measured against itself when it is the choice."""
+    """The source in reference form: proved already, and measured against itself when it is the choice."""
     candidate = Candidate(SOURCE_RECIPE, reference.path, reference.precision, reference.size_bytes)
-    itself = Tried(candidate, prove(reference, candidate, crew))
-    assert itself.equivalence is not None
-    if not itself.equivalence.passed:
-        raise NotEquivalent(f"the source no longer agrees with its own answers: {itself.equivalence.reason}")
+    itself = Tried(candidate, reference.itself)
     if any_holds(tried):
         return itself
     return measure(reference, itself, reference.source.config.latency.budget_s, crew)

@@ -58,6 +58,7 @@ class Bound:
 class Equivalence:
     default: Bound = Bound()
     outputs: Mapping[str, Bound] = field(default_factory=dict)
+    search_s: float = 0.0  # seconds spent on looking for a worse input, for each candidate
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ class Session:
     graph_level: str = "all"
     allow_spinning: bool = False  # threads that spin disturb whatever is measured beside them
     options: Mapping[str, str] = field(default_factory=dict)
+    placement: Mapping[str, int] | None = None  # nodes by provider when it was proved
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class OutputReport:
     vacuous: bool
     passed: bool
     reason: str | None
+    decisions: Mapping[str, Any] | None = None  # rows, flips, top5, and the share that no error of this size can change
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,10 @@ class EquivalenceReport:
     accuracy: AccuracyReport | None = None
     failure: str | None = None  # it could not even be run
     untaken: tuple[str, ...] = ()  # conditions of branches of which one side never ran
+    rows: Mapping[str, Any] | None = None  # rows that were asked alone, against themselves in a batch
+    placement: Mapping[str, int] | None = None  # nodes by provider
+    worst: str | None = None  # the set where the error is largest
+    search: Mapping[str, Any] | None = None  # what the search for a worse input found
 
     @property
     def passed(self) -> bool:
@@ -122,6 +128,10 @@ class EquivalenceReport:
             sets=tuple(data.get("sets", ())),
             accuracy=AccuracyReport(**accuracy) if accuracy else None,
             failure=data.get("failure"),
+            rows=data.get("rows"),
+            placement=data.get("placement"),
+            worst=data.get("worst"),
+            search=data.get("search"),
         )
 
 
@@ -140,6 +150,7 @@ class ReferenceModel:
     samples: Path
     session: Session
     noise: Mapping[str, Any]
+    itself: EquivalenceReport | None = None  # the unchanged file at the session's settings
     exported: EquivalenceReport | None = None
 
     @property
@@ -163,6 +174,8 @@ class Candidate:
     passes: tuple[PassResult, ...] = ()
     failure: str | None = None  # why there is no model
     broken: bool = False  # the recipe failed, rather than not applying or changing nothing
+    stages: tuple[tuple[str, Path], ...] = ()  # what each pass that changed something wrote
+    olive_file: Path | None = None  # of a recipe that is the user's own
 
     @property
     def changes(self) -> list[str]:
@@ -205,6 +218,9 @@ class Tried:
     latency: LatencyReport | None = None
     status: str = "eligible"  # chosen, eligible, rejected
     reason: str = ""
+    culprit: Mapping[str, Any] | None = None  # pass, operator, node, output and error of what broke it
+    kept: Path | None = None  # the worst sample, for `verify --replay`
+    search: Mapping[str, Any] | None = None  # what the search for a worse input found
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -214,6 +230,7 @@ class Tried:
             "size_bytes": self.candidate.size_bytes,
             "passes": [asdict(result) for result in self.candidate.passes],
             "equivalence": self.equivalence.summary() if self.equivalence else None,
+            "culprit": dict(self.culprit) if self.culprit else None,
             "latency": self.latency.summary() if self.latency else None,
         }
 

@@ -11,7 +11,8 @@ import onnx
 from artifactctl.backends import core, graph
 from artifactctl.errors import SourceError
 
-OTHER_KINDS = ("positive", "negative", "tiny", "pixels", "ones", "zeros", "wide", "normal", "uniform")
+OTHER_KINDS = ("scales", "positive", "negative", "tiny", "pixels", "ones", "zeros", "wide", "normal", "uniform")
+GUESS_KINDS = ("normal", "scales", "scales", "wide", "scales", "scales")  # at each size: one draw may be unlucky
 TELLING = 1e-3  # outputs that differ by less cannot tell models apart
 
 Array = np.ndarray[Any, Any]
@@ -41,7 +42,7 @@ def cover(
         shown.look(plan, index)
     base = plan["sets"][0]["dims"]
     more = [(kind, base) for kind in (*OTHER_KINDS, *OTHER_KINDS)]
-    more += [("normal", dims) for dims in guesses]
+    more += [(kind, dims) for dims in guesses for kind in GUESS_KINDS]
     for kind, dims in more:
         if shown.enough:
             break

@@ -80,7 +80,7 @@ def _load(kind: str, target: str, weights: str | None, root: Path) -> Any:
     return torchfiles.load_script(root / target) if kind == "torchscript" else torchfiles.load_program(root / target)
 
 
-def answer(folder: str) -> dict[str, Any]:
+def answer(folder: str, states: list[dict[str, str]]) -> dict[str, Any]:
     """The framework's own outputs for every sample, under the names that the exported model gives them."""
     loaded = _loaded[0]
 
@@ -91,7 +91,7 @@ def answer(folder: str) -> dict[str, Any]:
             raise SourceError(message, hint="Return tensors only, always the same number of them.")
         return dict(zip(loaded.outputs, leaves, strict=True))
 
-    return proof.record_answers(Path(folder), run, _REFUSALS)
+    return proof.record_answers(Path(folder), run, _REFUSALS, states)
 
 
 def _argument_names(kind: str, model: Any, inputs: dict[str, Any]) -> tuple[list[str], bool]:

@@ -36,4 +36,6 @@ def sample_arrays(number: str, sample: Mapping[str, Any]) -> dict[str, Array]:
                 arrays |= {f"{key}/{position}": item for position, item in enumerate(value)}
             else:
                 arrays[key] = value
+    if sample["follows"]:
+        arrays[f"{number}/follows/"] = np.array(True)
     return arrays if sample["labels"] is None else arrays | {f"{number}/labels/": sample["labels"]}

@@ -50,8 +50,11 @@ def _pass_class(name: str) -> Any:
     return OlivePackageConfig.load_default_config().import_pass_module(name)
 
 
-def olive_run(config: str, source: str, folder: str) -> dict[str, Any]:
-    """A user's own run configuration, with the model, the output and the cache put in their places."""
+def olive_run(config: str, source: str, folder: str, passes: int | None = None) -> dict[str, Any]:
+    """A user's own run configuration, with the model, the output and the cache put in their places.
+
+    With `passes`, only so many of its passes.
+    """
     from olive.workflows import run
 
     target = Path(folder)
@@ -64,6 +67,7 @@ def olive_run(config: str, source: str, folder: str) -> dict[str, Any]:
     asked["input_model"] = {"type": "OnnxModel", "model_path": source}
     asked |= {"output_dir": str(output), "cache_dir": str(cache), "clean_cache": True}
     _known_passes(asked.get("passes") or {})
+    asked["passes"] = dict(list(asked["passes"].items())[:passes])
     result = run(asked)
     if not result.has_output_model():
         raise OptimizeError("Olive gave no model; run again with '-v' to see its log")

@@ -10,7 +10,8 @@ import numpy as np
 
 from artifactctl.backends import core
 from artifactctl.backends.npz import sample_arrays, write_npz
-from artifactctl.errors import EXIT_CODES, ArtifactDamaged, NotAvailable, SourceError
+from artifactctl.backends.rows import Rows, badness_of
+from artifactctl.errors import NotAvailable
 
 LEVELS = ("all", "extended", "basic", "disabled")
 GOLDEN_BYTES = 8_000_000
@@ -22,69 +23,103 @@ Answer = Callable[[dict[str, Array]], dict[str, Array]]
 def read_sample(file: Path) -> dict[str, Any]:
     """One stored sample; of a model without inputs nothing is stored before it is asked."""
     stored: list[dict[str, Any]] = core.read_golden(file)
-    return stored[0] if stored else {"inputs": {}, "outputs": {}, "labels": None}
+    return stored[0] if stored else {"inputs": {}, "outputs": {}, "labels": None, "follows": False}
 
 
-def record_answers(folder: Path, answer: Answer, refusals: tuple[type[Exception], ...]) -> dict[str, Any]:
+def record_answers(
+    folder: Path, answer: Answer, refusals: tuple[type[Exception], ...], states: list[dict[str, str]]
+) -> dict[str, Any]:
     """Store the source's own outputs beside every sample; a sample that it refuses is outside its domain.
 
-    Every sample is asked twice: how far the two answers lie apart is the source's own noise.
+    Every sample is asked twice: how far the two answers lie apart is the source's own noise. A step of a sequence is
+    asked with the state that the step before it gave.
     """
-    refused, noise = [], core.Comparison()
+    refused, noise, outputs = [], core.Comparison(), None
     for file in sorted(folder.glob("*.npz")):
         sample = read_sample(file)
+        inputs = core.carry(states, sample, outputs)
+        why = "the step before it was refused" if sample["follows"] and outputs is None else None
         try:
-            outputs = answer(sample["inputs"])
-            noise.add(outputs, answer(sample["inputs"]))
+            outputs = None if why else answer(inputs)
+            if outputs is not None:
+                noise.add(outputs, answer(inputs))
         except refusals as error:
-            refused.append({"set": file.stem, "message": _first_line(error)[:300]})
+            why, outputs = first_line(error)[:300], None
+        if outputs is None:
+            refused.append({"set": file.stem, "message": why})
             file.unlink()
             continue
-        arrays = sample_arrays(file.stem, sample | {"outputs": outputs})
-        write_npz(file, arrays)
+        write_npz(file, sample_arrays(file.stem, sample | {"inputs": inputs, "outputs": outputs}))
     return {"refused": refused, "noise": noise.outputs({"default": {"max_abs": None}, "outputs": {}})}
 
 
-def answer_as_written(path: str, folder: str, settings: dict[str, Any]) -> dict[str, Any]:
+def answer_as_written(path: str, folder: str, settings: dict[str, Any], states: list[dict[str, str]]) -> dict[str, Any]:
     session = core.open_session(path, settings | {"graph_level": "disabled"})
-    return record_answers(Path(folder), lambda feeds: core.run(session, feeds), core.runtime_errors())
+    return record_answers(Path(folder), lambda feeds: core.run(session, feeds), core.runtime_errors(), states)
 
 
-def prove(path: str, folder: str, settings: dict[str, Any], bounds: dict[str, Any], batched: bool) -> dict[str, Any]:
-    """Compare a model with the stored answers, set by set and over all; what cannot be run is different."""
+def prove(
+    path: str, folder: str, settings: dict[str, Any], bounds: dict[str, Any], how: dict[str, Any]
+) -> dict[str, Any]:
+    """Compare a model with the stored answers, set by set and over all; what cannot be run is different.
+
+    `how`: batched, states, batch_axes, and in `split` the sets whose rows are also asked one by one.
+    """
     report: dict[str, Any] = {"provider": settings["provider"], "samples": 0, "outputs": [], "sets": []}
-    whole, accuracy, asked_nothing = core.Comparison(), core.Accuracy(), True
+    whole, accuracy, rows, asked_nothing, found = core.Comparison(), core.Accuracy(), Rows(how), True, None
     try:
         session = core.open_session(path, settings)
+        placed = core.placement(session)
         files = sorted(Path(folder).glob("*.npz"))
         # one run more than the source had: a model that draws random numbers does not agree with itself
         core.run(session, read_sample(files[0])["inputs"])
         for file in files:
             sample, part = read_sample(file), core.Comparison()
-            found = core.run(session, sample["inputs"])
+            feeds = core.carry(how["states"], sample, found)
+            found = core.run(session, feeds)
             asked_nothing = asked_nothing and not sample["inputs"]
-            count = core.rows(sample["inputs"], batched)
+            count = core.rows(sample["inputs"], how["batched"])
             whole.add(sample["outputs"], found, count)
             part.add(sample["outputs"], found, count)
             if sample["labels"] is not None:
                 accuracy.add(sample["labels"], sample["outputs"], found)
             report["sets"].append({"set": file.stem, "samples": count, "outputs": part.outputs(bounds)})
+            if file.stem in how["split"]:
+                rows.ask(session, feeds, found)
     except core.Failure as failure:
         raise NotAvailable(str(failure), hint=failure.hint) from None
     except core.runtime_errors() as error:
-        return report | {"failure": f"ONNX Runtime cannot run it: {_first_line(error, path)}"}
+        return report | {"failure": f"ONNX Runtime cannot run it: {first_line(error, path)}"}
     outputs = whole.outputs(bounds)
     if asked_nothing:  # a model without inputs has one answer, and it was compared
         outputs = [output | {"vacuous": False} for output in outputs]
     limit = bounds["default"].get("max_accuracy_drop")
-    return report | {"samples": whole.samples, "outputs": outputs, "accuracy": accuracy.result(limit)}
+    return report | {
+        "samples": whole.samples,
+        "outputs": outputs,
+        "accuracy": accuracy.result(limit),
+        "rows": rows.result(bounds),
+        "placement": None if placed is None else {name: len(nodes) for name, nodes in placed.items()},
+        "worst": _worst_set(report["sets"]),
+    }
 
 
-def noise(path: str, folder: str, settings: dict[str, Any], bounds: dict[str, Any], batched: bool) -> dict[str, Any]:
+def _worst_set(sets: list[dict[str, Any]]) -> str | None:
+    """Where the error is largest, measured by its bound."""
+
+    def badness(entry: dict[str, Any]) -> float:
+        return max((badness_of(output) for output in entry["outputs"]), default=0.0)
+
+    return max(sets, key=badness)["set"] if sets else None
+
+
+def noise(
+    path: str, folder: str, settings: dict[str, Any], bounds: dict[str, Any], how: dict[str, Any]
+) -> dict[str, Any]:
     """The unchanged source against its own answers, at falling graph levels until one holds the bound."""
     levels = []
     for level in LEVELS:
-        report = prove(path, folder, settings | {"graph_level": level}, bounds, batched)
+        report = prove(path, folder, settings | {"graph_level": level}, bounds, how)
         held = not report.get("failure") and all(output["passed"] for output in report["outputs"])
         if report.get("accuracy"):
             held = held and report["accuracy"]["passed"]
@@ -94,18 +129,36 @@ def noise(path: str, folder: str, settings: dict[str, Any], bounds: dict[str, An
         levels.append(entry | {"reason": report.get("failure") or why})
         if held:
             break
-    return {"levels": levels, "graph_level": levels[-1]["graph_level"] if levels[-1]["held"] else None}
+    return {
+        "levels": levels,
+        "graph_level": levels[-1]["graph_level"] if levels[-1]["held"] else None,
+        "report": report,
+    }
 
 
-def write_golden(folder: str, target: str, all_labelled: bool) -> list[str]:
-    """Keep samples while they are small enough together, at least one; with `all_labelled`, every labelled one."""
+def write_golden(folder: str, target: str, all_labelled: bool, first: list[str]) -> list[str]:
+    """Keep samples while they are small enough together, at least one; with `all_labelled`, every labelled one.
+
+    Those named in `first` are kept in any case. A step stays with the steps before it.
+    """
     stored = {file: read_sample(file) for file in sorted(Path(folder).glob("*.npz"))}
-    kept = [file for file, sample in stored.items() if all_labelled and sample["labels"] is not None]
+    sequences: list[list[Path]] = []
+    for file, sample in stored.items():
+        if sample["follows"] and sequences:
+            sequences[-1].append(file)
+        else:
+            sequences.append([file])
+    kept = [
+        file
+        for file, sample in stored.items()
+        if file.stem in first or (all_labelled and sample["labels"] is not None)
+    ]
     size = 0
-    for file in sorted(stored, key=lambda file: (file.stat().st_size > GOLDEN_BYTES // 8, file.stem)):
-        if file not in kept and (not kept or size + file.stat().st_size <= GOLDEN_BYTES):
-            kept.append(file)
-            size += file.stat().st_size
+    sizes = {files[0]: sum(file.stat().st_size for file in files) for files in sequences}
+    for files in sorted(sequences, key=lambda files: (sizes[files[0]] > GOLDEN_BYTES // 8, files[0].stem)):
+        if files[0] not in kept and (not kept or size + sizes[files[0]] <= GOLDEN_BYTES):
+            kept += files
+            size += sizes[files[0]]
     arrays: dict[str, Array] = {}
     for position, file in enumerate(sorted(kept)):
         arrays |= sample_arrays(f"{position:05d}", stored[file])
@@ -113,43 +166,6 @@ def write_golden(folder: str, target: str, all_labelled: bool) -> list[str]:
     return [file.stem for file in sorted(kept)]
 
 
-def verify_golden(
-    path: str, golden: str, settings: dict[str, Any], bounds: dict[str, Any], plan: dict[str, Any], count: int | None
-) -> dict[str, Any]:
-    """An artifact's model against the answers it was shipped with."""
-    try:
-        stored = core.read_golden(Path(golden))
-    except (OSError, ValueError) as error:
-        raise ArtifactDamaged(f"golden.npz cannot be read: {error}") from None
-    report = _known_failures(core.compare_golden, _open(path, settings), stored[:count], plan, bounds)
-    return report | {"provider": settings["provider"]}
-
-
-def verify_fresh(
-    path: str, reference: str, settings: dict[str, Any], bounds: dict[str, Any], plan: dict[str, Any], count: int
-) -> dict[str, Any]:
-    """An artifact's model against a reference file on inputs that neither has seen."""
-    source = _open(reference, core.as_written(settings))
-    report = _known_failures(core.compare_fresh, _open(path, settings), source, plan, bounds, count)
-    return report | {"provider": settings["provider"]}
-
-
-def _known_failures(compare: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    try:
-        return compare(*arguments)
-    except core.Failure as failure:
-        raise EXIT_CODES[failure.code](str(failure), hint=failure.hint) from None
-
-
-def _open(path: str, settings: dict[str, Any]) -> Any:
-    try:
-        return core.open_session(path, settings)
-    except core.Failure as failure:
-        raise NotAvailable(str(failure), hint=failure.hint) from None
-    except core.runtime_errors() as error:
-        raise SourceError(f"{Path(path).name} cannot be loaded by ONNX Runtime: {_first_line(error, path)}") from None
-
-
-def _first_line(error: Exception, path: str = "") -> str:
+def first_line(error: Exception, path: str = "") -> str:
     line = (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
     return line.replace(path, Path(path).name) if path else line

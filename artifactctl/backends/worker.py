@@ -27,8 +27,13 @@ OPERATIONS = {
     "prove": "proof",
     "noise": "proof",
     "write_golden": "proof",
-    "verify_golden": "proof",
-    "verify_fresh": "proof",
+    "verify_golden": "again",
+    "verify_fresh": "again",
+    "keep_worst": "again",
+    "read_about": "again",
+    "search_worst": "search",
+    "float64_noise": "double",
+    "first_departure": "culprit",
     "measure_round": "timing",
     "export": "framework",
     "answer": "framework",
@@ -36,6 +41,8 @@ OPERATIONS = {
     "olive_pass": "olive_passes",
     "olive_run": "olive_passes",
     "describe_runtime": "runtime",
+    "make_host": "faults",
+    "inject": "faults",
 }
 
 

@@ -16,41 +16,64 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("artifact")
 @provider_option
-@option(
-    "--reference",
-    metavar="FILE",
-    help="Also compare with this ONNX model on fresh inputs.",
-)
+@option("--reference", metavar="FILE", help="Also compare with this ONNX model on fresh inputs.")
 @option(
     "--samples",
     type=click.IntRange(min=1),
     metavar="N",
     help="How many samples: of golden.npz, or fresh with --reference.",
 )
+@option(
+    "--search",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="Look S seconds long for an input on which it differs more; needs the source.",
+)
+@option("--replay", metavar="FILE", help="Only run this kept sample again; ARTIFACT may then be an ONNX file.")
 @limit_options
 @common_options
 @click.pass_obj
 def verify(
-    settings: Settings, artifact: str, provider: str | None, reference: str | None, samples: int | None, limits: Limits
+    settings: Settings,
+    artifact: str,
+    provider: str | None,
+    reference: str | None,
+    samples: int | None,
+    search: float | None,
+    replay: str | None,
+    limits: Limits,
 ) -> Result:
     """Check an artifact's files, then prove its equivalence again. Runs no code from the artifact."""
     from pathlib import Path
 
-    from artifactctl import inspection
+    from artifactctl import folder, inspection
     from artifactctl.crew import Crew
     from artifactctl.report.text import damaged_data, verify_data, verify_text
-    from artifactctl.steps.verify import verify_artifact
+    from artifactctl.steps import reverify
 
-    folder, source = Path(artifact), Path(reference) if reference else None
+    if replay and (reference or samples or search):
+        raise click.UsageError("--replay runs one kept sample: leave --reference, --samples and --search out")
+    path = Path(artifact)
+    is_model = bool(replay) and path.is_file()
+    for file in filter(None, (reference, replay)):
+        inspection.existing_file(Path(file))
     try:
-        found = inspection.whole_artifact(folder)
+        found = None if is_model else inspection.whole_artifact(path)
     except ArtifactDamaged as damage:
         return Result(damaged_data(provider), error=damage)
-    if source is not None:
-        inspection.existing_file(source)
     with Crew(limits=limits, verbose=settings.verbose) as crew:
-        report = verify_artifact(folder, found, crew, provider=provider, reference=source, samples=samples)
-    error = None
+        worst = reverify.place_for_worst(path, found["model_name"]) if found and not replay else None
+        source = Path(reference) if reference else None
+        request = reverify.Request(provider, source, samples, search, worst)
+        if replay or found is None:
+            model = path if is_model else path / folder.MODEL
+            report = reverify.replay(model, Path(replay or ""), found, request, crew)
+        else:
+            report = reverify.verify_artifact(path, found, request, crew)
+    error, kept = None, None
     if not report.passed:
-        error = NotEquivalent(f"{artifact} is not equivalent: {report.reason}")
-    return Result(verify_data(report), verify_text(folder, report), error)
+        kept = worst if worst and worst.exists() else None
+        more = f"\nThe worst sample is kept: {folder.shown(kept)}" if kept else ""
+        again = f"Run it again: artifactctl verify {artifact} --replay {folder.shown(kept)}" if kept else None
+        error = NotEquivalent(f"{artifact} is not equivalent: {report.reason}{more}", hint=again)
+    return Result(verify_data(report, checked=not is_model, worst=kept), verify_text(path, report, found), error)

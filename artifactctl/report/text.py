@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from artifactctl.folder import ArtifactFolder
+from artifactctl.folder import KEPT_MODEL, ArtifactFolder, shown
+from artifactctl.metadata import decision_texts, margin_text, warnings
 
 if TYPE_CHECKING:
     from artifactctl.records import EquivalenceReport
-
-
-def shown(path: Path) -> str:
-    """Relative to the working directory, as the contract says."""
-    try:
-        return Path(os.path.relpath(path)).as_posix()
-    except ValueError:  # another drive
-        return path.as_posix()
 
 
 def mark(good: bool) -> str:
@@ -49,7 +41,10 @@ def build_data(built: Sequence[ArtifactFolder]) -> dict[str, Any]:
                 "recipe": item.metadata["recipe"]["name"],
                 "reason": item.metadata["recipe"]["reason"],
                 "accuracy_drop": item.metadata["accuracy_drop"],
-                "candidates": item.metadata["recipe"]["candidates"],
+                "candidates": [
+                    entry | {"worst": shown(item.kept[entry["recipe"]]) if entry["recipe"] in item.kept else None}
+                    for entry in item.metadata["recipe"]["candidates"]
+                ],
             }
             for item in built
         ]
@@ -72,15 +67,21 @@ def _built_text(item: ArtifactFolder) -> str:
     lines.append(
         f"proved    {proof['statement']} against {meta['reference']['framework']} on {proof['samples']} samples"
     )
+    noise = meta["reference"]["noise"].get("float64")
+    lines += [f"margin    {text}" for text in [margin_text(proof["outputs"], noise, meta)] if text]
+    lines += [f"decisions {text}" for text in decision_texts(proof["outputs"], meta)]
     if meta["session"]["graph_level"] != "all":
         level = meta["session"]["graph_level"]
         lines.append(f"session   graph level {level!r}: at ONNX Runtime's default even the source leaves the bound")
     if (accuracy := proof["accuracy"]) and accuracy["drop"] is not None:
         numbers = f"source {accuracy['source']:.4f}, artifact {accuracy['candidate']:.4f}"
         lines.append(f"accuracy  drop {accuracy['drop']:+.4f} ({numbers}, {accuracy['samples']} labelled samples)")
-    from artifactctl.metadata import warnings
-
     lines += [f"warning   {text}" for text in warnings(meta)]
+    if item.kept:
+        recipe, kept = next(iter(item.kept.items()))
+        model = shown(kept.parents[1] / KEPT_MODEL)
+        lines.append(f"different {', '.join(item.kept)}: the worst samples are kept. Look again, for {recipe}:")
+        lines.append(f"          artifactctl verify {model} --replay {shown(kept)}")
     for result in meta["recipe"]["passes"]:
         lines.append(
             f"pass      {result['name']}: {result['status']}{': ' + result['detail'] if result['detail'] else ''}"
@@ -106,14 +107,17 @@ def _candidate_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def verify_data(report: EquivalenceReport) -> dict[str, Any]:
+def verify_data(report: EquivalenceReport, *, checked: bool = True, worst: Path | None = None) -> dict[str, Any]:
     return {
         "verdict": "equivalent" if report.passed else "different",
-        "integrity": "ok",
+        "integrity": "ok" if checked else "not-checked",
         "samples": report.samples,
         "provider": report.provider,
+        "placement": report.placement,
         "outputs": [asdict(output) for output in report.outputs],
         "accuracy": asdict(report.accuracy) if report.accuracy else None,
+        "search": report.search,
+        "worst": shown(worst) if worst else None,
     }
 
 
@@ -121,7 +125,7 @@ def damaged_data(provider: str | None) -> dict[str, Any]:
     return {"verdict": "different", "integrity": "damaged", "samples": 0, "provider": provider, "outputs": []}
 
 
-def verify_text(path: Path, report: EquivalenceReport) -> str:
+def verify_text(path: Path, report: EquivalenceReport, meta: Mapping[str, Any] | None = None) -> str:
     rows = [
         (
             output.name, number(output.max_abs), number(output.max_error), number(output.bound), number(output.rel_l2),
@@ -132,10 +136,25 @@ def verify_text(path: Path, report: EquivalenceReport) -> str:
     ]  # fmt: skip
     verdict = "equivalent" if report.passed else "DIFFERENT"
     lines = [table(("output", "max |Δ|", "max error", "bound", "rel L2", "cosine", "top-1", "verdict"), rows), ""]
+    outputs = [asdict(output) for output in report.outputs]
+    noise = meta["reference"]["noise"].get("float64") if meta else None
+    lines += [f"margin    {text}" for text in [margin_text(outputs, noise, meta)] if text]
+    lines += [f"decisions {text}" for text in decision_texts(outputs, meta)]
     if report.accuracy and report.accuracy.drop is not None:
-        lines.append(f"accuracy drop {report.accuracy.drop:+.4f} on {report.accuracy.samples} labelled samples")
-    lines.append(f"{shown(path)}: whole, {verdict} on {report.samples} samples, provider {report.provider}")
+        lines.append(f"accuracy  drop {report.accuracy.drop:+.4f} on {report.accuracy.samples} labelled samples")
+    if report.search:
+        lines.append(f"search    {_search_text(report.search)}")
+    whole = "whole, " if meta else ""
+    where = ", ".join(f"{count} nodes on {name}" for name, count in (report.placement or {}).items())
+    placed = f" ({where})" if where else ""
+    lines.append(f"{shown(path)}: {whole}{verdict} on {report.samples} samples, provider {report.provider}{placed}")
     return "\n".join(lines)
+
+
+def _search_text(search: Mapping[str, Any]) -> str:
+    found = "not a number" if search["found"] is None else f"{search['found']:.3g} of the bound"
+    begun = "not a number" if search["start"] is None else f"{search['start']:.3g}"
+    return f"{search['evaluations']} inputs tried; the largest error went from {begun} to {found}"
 
 
 def inspect_text(data: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from artifactctl.inputs import config_digest, recorded_name
 from artifactctl.records import SOURCE_RECIPE, Choice, LatencyReport, ReferenceModel
 from artifactctl.steps.verify import bounds_of, prove, statement_of
 
-SAMPLE_KEYS = ("seed", "batched", "inputs", "sets", "branches", "unwatched_branches", "single_size")
+SAMPLE_KEYS = ("seed", "batched", "inputs", "states", "sets", "branches", "unwatched_branches", "single_size")
 
 
 def assemble(reference: ReferenceModel, choice: Choice, home: Path, scratch: Path, crew: Crew) -> ArtifactFolder:
@@ -33,7 +33,10 @@ def assemble(reference: ReferenceModel, choice: Choice, home: Path, scratch: Pat
     described = crew.ask("runner", "inspect", path=model)
     labelled = reference.source.config.equivalence.default.max_accuracy_drop is not None
     golden = str(staged / folder.GOLDEN)
-    kept = crew.ask("runner", "write_golden", folder=str(reference.samples), target=golden, all_labelled=labelled)
+    found = [number for number, entry in reference.plan["entries"].items() if entry["origin"] == "search"]
+    kept = crew.ask(
+        "runner", "write_golden", folder=str(reference.samples), target=golden, all_labelled=labelled, first=found
+    )
     entries = [reference.plan["entries"][number] for number in kept]
     described["golden"] = {
         "samples": sum(entry["rows"] for entry in entries),
@@ -49,7 +52,8 @@ def assemble(reference: ReferenceModel, choice: Choice, home: Path, scratch: Pat
     (staged / folder.METADATA).write_text(metadata.dump(content), encoding="utf-8", newline="\n")
     folder.write_sums(staged)
     path = folder.publish(staged, home, version)
-    return ArtifactFolder(reference.source.config.name, version, path, "built", content)
+    left = {tried.candidate.recipe: tried.kept for tried in choice.tried if tried.kept}
+    return ArtifactFolder(reference.source.config.name, version, path, "built", content, left)
 
 
 def _metadata(
@@ -99,7 +103,7 @@ def _metadata(
             "passes": [asdict(result) for result in chosen.candidate.passes],
             "candidates": [tried.as_json() for tried in choice.tried],
         },
-        "session": asdict(reference.session),
+        "session": asdict(replace(reference.session, placement=equivalence.placement)),
         "equivalence": {
             "statement": statement_of(config.equivalence),
             "bounds": bounds_of(config.equivalence),
@@ -145,6 +149,8 @@ def _equivalence_evidence(reference: ReferenceModel, choice: Choice) -> dict[str
         "providers": {
             provider: [
                 {"recipe": tried.candidate.recipe, "status": tried.status, "reason": tried.reason}
+                | {"culprit": dict(tried.culprit) if tried.culprit else None}
+                | {"search": dict(tried.search) if tried.search else None}
                 | {"report": asdict(tried.equivalence) if tried.equivalence else None}
                 for tried in choice.tried
             ]

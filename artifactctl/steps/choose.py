@@ -20,7 +20,7 @@ def rejection(tried: Tried) -> str | None:
     if candidate.failure:
         return candidate.failure
     if equivalence is None or not equivalence.passed:
-        return f"not equivalent: {equivalence.reason if equivalence else 'not compared'}"
+        return f"not equivalent: {equivalence.reason if equivalence else 'not compared'}{_where(tried)}"
     if equivalence.vacuous:
         return "not proved: every output is constant over all samples; add data.samples that tell models apart"
     if equivalence.untaken:
@@ -35,6 +35,16 @@ def rejection(tried: Tried) -> str | None:
     if larger and (latency.ratio_high is None or latency.ratio_high >= 1):
         return "larger than the source, and not proved faster"
     return None
+
+
+def _where(tried: Tried) -> str:
+    culprit = tried.culprit
+    if not culprit:
+        return ""
+    error = f" ({culprit['error']:.3g})" if culprit["error"] is not None else ""
+    name = culprit["node"] or culprit["output"]
+    node = f"; it leaves the bound first at {culprit['operator']} {name!r}{error}" if culprit["operator"] else ""
+    return f"{node}; broken by {culprit['pass']!r}" if len(tried.candidate.passes) > 1 else node
 
 
 def any_holds(tried: list[Tried]) -> bool:

@@ -10,12 +10,11 @@ from typing import Any
 from artifactctl import folder
 from artifactctl.crew import Crew
 from artifactctl.domain import inside_domain
-from artifactctl.errors import ConfigError, NotAvailable, NotEquivalent
+from artifactctl.errors import NotAvailable
 from artifactctl.folder import FileDigest
-from artifactctl.project import Equivalence
 from artifactctl.providers import PROVIDERS
-from artifactctl.records import EquivalenceReport, ReferenceModel, Session, SourceModel
-from artifactctl.steps.verify import bounds_of
+from artifactctl.records import ReferenceModel, Session, SourceModel
+from artifactctl.steps.settle import as_written, settle
 
 
 def session_for(provider: str, crew: Crew) -> Session:
@@ -36,20 +35,23 @@ def make_reference(source: SourceModel, provider: str, scratch: Path, crew: Crew
     own = str(source.root / data.samples) if data.samples else None
     labels = str(source.root / data.labels) if data.labels else None
     plan = crew.ask(
-        "runner", "plan_inputs", path=str(path), settings=_as_written(session), seed=_seed(sha256),
+        "runner", "plan_inputs", path=str(path), settings=as_written(session), seed=_seed(sha256),
         declared={name: asdict(value) for name, value in spec.inputs.items()}, probe=spec.kind == "onnx", samples=own,
     )  # fmt: skip
     samples = str(folder_of_samples)
     entries = crew.ask("runner", "write_samples", plan=plan, folder=samples, samples=own, labels=labels)
     if spec.kind == "onnx":
-        judge = _as_written(session)
-        answers = crew.ask("runner", "answer_as_written", path=str(path), folder=samples, settings=judge)
+        judge = as_written(session)
+        answers = crew.ask(
+            "runner", "answer_as_written", path=str(path), folder=samples, settings=judge, states=plan["states"]
+        )
     else:
-        answers = crew.ask("framework", "answer", folder=samples)
-        crew.dismiss("framework")
+        answers = crew.ask("framework", "answer", folder=samples, states=plan["states"])
+        if not source.config.equivalence.search_s:  # else it will be asked again
+            crew.dismiss("framework")
     plan = inside_domain(plan, entries, answers["refused"], declared=spec.kind != "onnx")
     if conditions := [entry["condition"] for entry in plan["branches"]]:
-        judge = _as_written(session)
+        judge = as_written(session)
         plan["branches"] = crew.ask(
             "runner", "branches_taken", path=str(path), folder=samples, settings=judge, conditions=conditions
         )
@@ -57,7 +59,7 @@ def make_reference(source: SourceModel, provider: str, scratch: Path, crew: Crew
         source, path, sha256, info["opset"], info["precision"], info["size_bytes"], info["framework"],
         plan, folder_of_samples, session, noise={"reference": answers["noise"]},
     )  # fmt: skip
-    return _settle(reference, crew)
+    return settle(reference, crew)
 
 
 def explain_inputs(model: Path, scratch: Path, crew: Crew) -> dict[str, Any]:
@@ -66,7 +68,7 @@ def explain_inputs(model: Path, scratch: Path, crew: Crew) -> dict[str, Any]:
     staged = crew.ask("runner", "stage_onnx", source=str(model), folder=str(scratch / "source"))
     path = Path(staged["path"])
     plan: dict[str, Any] = crew.ask(
-        "runner", "plan_inputs", path=str(path), settings=_as_written(session), seed=_seed(_digest(path)),
+        "runner", "plan_inputs", path=str(path), settings=as_written(session), seed=_seed(_digest(path)),
         declared={}, probe=True, samples=None,
     )  # fmt: skip
     return plan
@@ -104,68 +106,3 @@ def _digest(path: Path) -> str:
 
 def _sorted(files: list[FileDigest]) -> tuple[FileDigest, ...]:
     return tuple(files[:1] + sorted(files[1:], key=lambda entry: entry.path))
-
-
-def _as_written(session: Session) -> dict[str, Any]:
-    """The source is the judge: on the CPU, with no graph optimization."""
-    row = PROVIDERS["cpu"]
-    judge = replace(
-        session, provider="cpu", execution_provider=row.execution_provider, graph_level="disabled", options={}
-    )
-    return asdict(judge)
-
-
-def _settle(reference: ReferenceModel, crew: Crew) -> ReferenceModel:
-    """Prove the exported file, and find the session settings at which the unchanged source holds its own bound."""
-    config = reference.source.config
-    _demand_steady(reference)
-    common: dict[str, Any] = {
-        "path": str(reference.path),
-        "folder": str(reference.samples),
-        "bounds": bounds_of(config.equivalence),
-        "batched": reference.plan["batched"],
-    }
-    found = crew.ask("runner", "prove", settings=_as_written(reference.session), **common)
-    written = EquivalenceReport.from_dict(found)
-    _know_outputs(config.equivalence, written)
-    if not written.passed:
-        if config.source.kind == "onnx":
-            message = f"the source does not agree with itself: {written.reason}"
-            hint = "It draws random numbers or depends on uninitialized memory; make it deterministic first."
-        else:
-            message = f"the exported ONNX model is not the source: {written.reason}"
-            hint = "Compare source.inputs with forward; sizes that must stay fixed should be numbers, not names."
-        raise NotEquivalent(message, hint=hint)
-    noise = crew.ask("runner", "noise", settings=asdict(reference.session), **common)
-    if noise["graph_level"] is None:
-        reasons = "; ".join(f"{entry['graph_level']}: {entry['reason']}" for entry in noise["levels"])
-        message = (
-            f"the unchanged source leaves the bound on {reference.session.provider} at every graph level: {reasons}"
-        )
-        raise NotEquivalent(message, hint="Choose a bound or a measure that the source itself can hold.")
-    return replace(
-        reference,
-        session=replace(reference.session, graph_level=noise["graph_level"]),
-        noise={"reference": reference.noise["reference"], "levels": noise["levels"]},
-        exported=None if config.source.kind == "onnx" else written,
-    )
-
-
-def _demand_steady(reference: ReferenceModel) -> None:
-    """A source that gives two answers to one question cannot be compared with anything."""
-    for output in reference.noise["reference"]:
-        error = output["max_error"]
-        limit = reference.source.config.equivalence.default.max_abs
-        if output["reason"] or (limit is not None and error is not None and error > limit):
-            why = output["reason"] or f"two runs differ by {error:.3g}"
-            hint = "It draws random numbers or depends on uninitialized memory; make it deterministic first."
-            raise NotEquivalent(f"the source does not agree with itself: output {output['name']!r}: {why}", hint=hint)
-
-
-def _know_outputs(equivalence: Equivalence, report: EquivalenceReport) -> None:
-    """A bound for an output that does not exist would hold nothing."""
-    known = [output.name for output in report.outputs]
-    for name in equivalence.outputs:
-        if not any(leaf == name or leaf.startswith((f"{name}.", f"{name}[")) for leaf in known):
-            message = f"equivalence.outputs names {name!r}, but the model's outputs are {', '.join(known)}"
-            raise ConfigError(message, hint="Correct the name; 'artifactctl inspect FILE' lists the outputs.")

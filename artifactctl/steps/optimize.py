@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from artifactctl import recipes
 from artifactctl.crew import Crew
-from artifactctl.errors import ArtifactctlError, ConfigError, NotAvailable, SourceError
+from artifactctl.errors import ArtifactctlError, ConfigError, NotAvailable, OptimizeError, SourceError
 from artifactctl.inputs import recorded_name
 from artifactctl.process import OperationFailed, WorkerDied
 from artifactctl.records import Candidate, PassResult, ReferenceModel
@@ -38,6 +39,7 @@ def optimize(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) ->
     if refusal:
         return Candidate(name, None, reference.precision, failure=refusal)
     current, results, precision = start, [], reference.precision
+    stages: list[tuple[str, Path]] = []
     for position, step in enumerate(recipe.passes):
         target = scratch / "recipes" / name / str(position)
         found = _attempt(
@@ -53,7 +55,8 @@ def optimize(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) ->
         results.append(PassResult(step.label, "changed" if found["changed"] else "unchanged"))
         if found["changed"]:
             current, precision = Path(found["path"]), found["precision"]
-    return _finish(name, current, precision, results, scratch, crew)
+            stages.append((step.label, current))
+    return replace(_finish(name, current, precision, results, scratch, crew), stages=tuple(stages))
 
 
 def _plain_input(reference: ReferenceModel, scratch: Path, crew: Crew) -> Path:
@@ -73,7 +76,7 @@ def _run_file(reference: ReferenceModel, start: Path, name: str, scratch: Path, 
     if isinstance(found, str):
         return Candidate(shown, None, reference.precision, failure=found, broken=True)
     result = PassResult("Olive run configuration", "changed" if found["changed"] else "unchanged")
-    return _finish(shown, Path(found["path"]), found["precision"], [result], scratch, crew)
+    return replace(_finish(shown, Path(found["path"]), found["precision"], [result], scratch, crew), olive_file=config)
 
 
 def _finish(name: str, path: Path, precision: str, results: list[PassResult], scratch: Path, crew: Crew) -> Candidate:
@@ -105,3 +108,45 @@ def _attempt(crew: Crew, operation: str, **arguments: Any) -> dict[str, Any] | s
     except ArtifactctlError as error:
         return crew.plain(str(error))
     return found
+
+
+@dataclass(slots=True)
+class Stages:
+    """The models after each pass of a recipe; of an Olive file they are made when they are asked for."""
+
+    labels: list[str]
+    start: Path
+    made: dict[int, Path]
+    crew: Crew
+    olive_file: Path | None = None
+    scratch: Path = field(default_factory=Path)
+
+    @property
+    def count(self) -> int:
+        return len(self.labels)
+
+    def model_after(self, count: int) -> Path:
+        if count == 0:
+            return self.start
+        if count not in self.made:
+            target = self.scratch / "stages" / f"{self.olive_file.stem if self.olive_file else ''}-{count}"
+            found = _attempt(
+                self.crew, "olive_run", config=str(self.olive_file), source=str(self.start), folder=str(target),
+                passes=count,
+            )  # fmt: skip
+            if isinstance(found, str):
+                raise OptimizeError(found)
+            self.made[count] = Path(found["path"])
+        return self.made[count]
+
+
+def stages_of(reference: ReferenceModel, candidate: Candidate, scratch: Path, crew: Crew) -> Stages:
+    """What a candidate went through, pass by pass."""
+    plain = scratch / "recipes" / "input" / "model.onnx"
+    start = plain if plain.exists() else reference.path
+    if candidate.olive_file is None:
+        made = {position + 1: path for position, (_, path) in enumerate(candidate.stages)}
+        return Stages([label for label, _ in candidate.stages], start, made, crew)
+    passes = json.loads(candidate.olive_file.read_text(encoding="utf-8"))["passes"]
+    assert candidate.path is not None
+    return Stages(list(passes), start, {len(passes): candidate.path}, crew, candidate.olive_file, scratch)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
-from artifactctl import folder
 from artifactctl.crew import Crew
-from artifactctl.errors import NotAvailable, SourceError
+from artifactctl.errors import SourceError
 from artifactctl.project import Equivalence
-from artifactctl.providers import PROVIDERS
 from artifactctl.records import Candidate, EquivalenceReport, ReferenceModel
 
 
@@ -27,50 +25,35 @@ def statement_of(equivalence: Equivalence) -> str:
     return "; ".join([equivalence.default.describe(), *named])
 
 
+def how_of(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """What the proof must know of a plan; rows of two batches are also asked one by one."""
+    free = {
+        spec["shape"][axis] for spec in plan["inputs"] if (axis := plan["batch_axes"].get(spec["name"])) is not None
+    }
+    split = [
+        number
+        for number, entry in plan["entries"].items()
+        if entry["origin"] == "seeded" and not entry.get("follows") and any(entry["dims"][name] > 1 for name in free)
+    ]
+    return {key: plan[key] for key in ("batched", "states", "batch_axes")} | {"split": split[:2]}
+
+
 def prove(reference: ReferenceModel, candidate: Candidate, crew: Crew) -> EquivalenceReport:
     """The candidate, run as users will run it, against the source's own answers."""
     try:
         found = crew.ask(
             "runner", "prove", path=str(candidate.path), folder=str(reference.samples),
             settings=asdict(reference.session), bounds=bounds_of(reference.source.config.equivalence),
-            batched=reference.plan["batched"],
+            how=how_of(reference.plan),
         )  # fmt: skip
     except SourceError as error:
         return EquivalenceReport(reference.session.provider, 0, (), failure=str(error))
     untaken = tuple(entry["condition"] for entry in reference.plan["branches"] if len(entry["taken"]) < 2)
-    return replace(EquivalenceReport.from_dict(found), untaken=untaken)
-
-
-def verify_artifact(
-    path: Path,
-    metadata: dict[str, Any],
-    crew: Crew,
-    *,
-    provider: str | None,
-    reference: Path | None,
-    samples: int | None,
-) -> EquivalenceReport:
-    """Prove an artifact again from its own files; no code from it is run."""
-    settings = dict(metadata["session"])
-    if provider and provider != settings["provider"]:
-        row = PROVIDERS[provider]
-        settings |= {"provider": provider, "execution_provider": row.execution_provider, "options": {}}
-    path = path.resolve()  # the child works in a folder of its own
-    common: dict[str, Any] = {
-        "path": str(path / folder.MODEL),
-        "settings": settings,
-        "bounds": metadata["equivalence"]["bounds"],
-    }
-    plan = metadata["reference"]["samples"]
-    kept = samples if reference is None else None
-    try:
-        found = crew.ask("runner", "verify_golden", golden=str(path / folder.GOLDEN), plan=plan, count=kept, **common)
-        if reference is None:
-            return EquivalenceReport.from_dict(found)
-        source, count = str(reference.resolve()), samples or len(plan["sets"])
-        fresh = crew.ask("runner", "verify_fresh", reference=source, plan=plan, count=count, **common)
-    except NotAvailable as error:
-        name = settings["provider"]
-        raise NotAvailable(str(error), hint=PROVIDERS[name].install) from None
-    outputs = found["outputs"] + fresh["outputs"]
-    return EquivalenceReport.from_dict(found | {"samples": found["samples"] + fresh["samples"], "outputs": outputs})
+    report = replace(EquivalenceReport.from_dict(found), untaken=untaken)
+    alone, source_alone = report.rows, reference.noise.get("rows")
+    if report.passed and alone and alone["reason"] and source_alone and not source_alone["reason"]:
+        failure = (
+            f"a row alone is answered otherwise than in its batch, which the source does not do: {alone['reason']}"
+        )
+        return replace(report, failure=failure)
+    return report

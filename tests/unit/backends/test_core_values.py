@@ -24,6 +24,9 @@ class Answers:
     def get_outputs(self) -> list[SimpleNamespace]:
         return [SimpleNamespace(name=name, type=kind) for name, (kind, _) in self._values.items()]
 
+    def get_inputs(self) -> list[SimpleNamespace]:
+        return []
+
     def run(self, _: None, __: dict[str, Any]) -> list[Any]:
         return [value for _, value in self._values.values()]
 
@@ -57,12 +60,6 @@ def test_a_shorter_sequence_is_different() -> None:
     comparison = core.Comparison()
     comparison.add(one, other)
     assert not all(found["passed"] for found in comparison.outputs({"default": {"max_abs": 1e-3}, "outputs": {}}))
-
-
-def test_bfloat16_is_read_as_the_numbers_it_means() -> None:
-    raw = (f32(1.0, -2.5, 0.15625).view(np.uint32) >> 16).astype(np.uint16)
-    assert leaves("tensor(bfloat16)", raw) == {"y": [1.0, -2.5, 0.15625]}
-    assert leaves("tensor(uint16)", raw) == {"y": raw.tolist()}
 
 
 def accuracy(labels: Any, reference: Any, candidate: Any, limit: float | None) -> dict[str, Any] | None:

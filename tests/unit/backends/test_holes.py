@@ -12,6 +12,7 @@ from onnx import helper
 
 from artifactctl.backends import core, proof
 from artifactctl.backends.samples import plan_inputs, write_samples
+from artifactctl.steps.verify import how_of
 
 from .small import SETTINGS, floats, ints, model, node, write
 
@@ -24,9 +25,10 @@ def compare(source: onnx.ModelProto, candidate: onnx.ModelProto, folder: Path) -
     path, other = write(source, folder / "a" / "source.onnx"), write(candidate, folder / "b" / "candidate.onnx")
     plan = plan_inputs(path, {}, settings, 3, True, None)
     samples = folder / "samples"
-    write_samples(plan, str(samples), None, None)
-    proof.answer_as_written(path, str(samples), settings)
-    return plan, proof.prove(other, str(samples), settings, BOUNDS, plan["batched"])
+    entries = write_samples(plan, str(samples), None, None)
+    proof.answer_as_written(path, str(samples), settings, plan["states"])
+    how = how_of(plan | {"entries": {entry["set"]: entry for entry in entries}})
+    return plan, proof.prove(other, str(samples), settings, BOUNDS, how)
 
 
 def passed(report: dict[str, Any]) -> bool:

@@ -120,11 +120,11 @@ def test_a_model_without_inputs_has_one_set(tmp_path: Path) -> None:
 
 
 def test_inputs_that_cannot_be_made_up(tmp_path: Path) -> None:
-    odd = helper.make_tensor_value_info("b", TensorProto.BFLOAT16, [2])
+    odd = helper.make_tensor_value_info("b", TensorProto.FLOAT4E2M1, [2])
     made = model(
-        [node("Identity", ["b"], ["y"])], [odd], [helper.make_tensor_value_info("y", TensorProto.BFLOAT16, [2])]
+        [node("Identity", ["b"], ["y"])], [odd], [helper.make_tensor_value_info("y", TensorProto.FLOAT4E2M1, [2])]
     )
-    with pytest.raises(SourceError, match="input 'b' is of type bfloat16, which cannot be made up"):
+    with pytest.raises(SourceError, match="input 'b' is of type float4e2m1, which cannot be made up"):
         plan(write(made, tmp_path / "m.onnx"))
 
 

@@ -48,7 +48,7 @@ def test_a_verdict_for_people_and_for_machines() -> None:
     assert "equivalent on 7 samples, provider cpu" in verify_text(Path("x"), good)
     assert "DIFFERENT on 7 samples" in verify_text(Path("x"), bad)
     assert "over the bound" in verify_text(Path("x"), bad)
-    assert "accuracy drop +0.1000 on 7 labelled samples" in verify_text(Path("x"), good)
+    assert "accuracy  drop +0.1000 on 7 labelled samples" in verify_text(Path("x"), good)
     assert (verify_data(good)["verdict"], verify_data(bad)["verdict"]) == ("equivalent", "different")
     keys = {"name", "max_abs", "max_error", "mean_abs", "rel_l2", "cosine", "bound", "passed"}
     assert keys <= verify_data(good)["outputs"][0].keys()

@@ -1,0 +1,118 @@
+"""The proof again, from stored answers; and the samples that are kept when it fails."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from artifactctl.backends import core
+from artifactctl.backends.npz import sample_arrays, write_npz
+from artifactctl.backends.proof import first_line, read_sample
+from artifactctl.backends.rows import badness_of
+from artifactctl.errors import EXIT_CODES, ArtifactctlError, ArtifactDamaged, NotAvailable, SourceError
+
+Array = np.ndarray[Any, Any]
+
+
+def keep_worst(folder: str, number: str, target: str, about: dict[str, Any]) -> None:
+    """The sample where the error is largest, with the steps that led to it, and what is needed to run it again."""
+    files = [file for file in sorted(Path(folder).glob("*.npz")) if file.stem <= number]
+    first = len(files) - 1
+    while first > 0 and read_sample(files[first])["follows"]:
+        first -= 1
+    _write_worst([read_sample(file) for file in files[first:]], Path(target), about)
+
+
+def _write_worst(samples: list[dict[str, Any]], target: Path, about: dict[str, Any]) -> None:
+    arrays = {"00000/about/": np.array(json.dumps(about))}
+    for position, sample in enumerate(samples):
+        arrays |= sample_arrays(f"{position:05d}", sample)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_npz(target, arrays)
+
+
+def read_about(path: str) -> dict[str, Any]:
+    """How a kept sample was judged: bounds, session, states."""
+    stored = _read_golden(Path(path), SourceError)
+    about = stored[0].get("about") if stored else None
+    if not about:
+        hint = "Give a file that a failed build or verify has kept: …/evidence/worst.npz"
+        raise SourceError(f"{Path(path).name} is not a kept sample", hint=hint)
+    found: dict[str, Any] = json.loads(about)
+    return found
+
+
+def _read_golden(path: Path, kind: type[ArtifactctlError]) -> list[dict[str, Any]]:
+    try:
+        stored: list[dict[str, Any]] = core.read_golden(path)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise kind(f"{path.name} cannot be read: {error}") from None
+    return stored
+
+
+def verify_golden(
+    path: str,
+    golden: str,
+    settings: dict[str, Any],
+    bounds: dict[str, Any],
+    plan: dict[str, Any],
+    count: int | None = None,
+    worst: str | None = None,
+) -> dict[str, Any]:
+    """A model against stored answers; where it differs, the worst sample is kept in `worst`."""
+    stored = _read_golden(Path(golden), ArtifactDamaged)
+    session = open_model(path, settings)
+    report = _known_failures(core.compare_golden, session, stored[:count], plan, bounds)
+    if worst and not all(output["passed"] for output in report["outputs"]):
+        states = plan.get("states", [])
+        chosen = _worst_sample(session, stored[:count], states, bounds)
+        about = {"bounds": bounds, "session": settings, "states": states, "batched": plan["batched"]}
+        _write_worst(chosen, Path(worst), about)
+    placed = core.placement(session)
+    counts = None if placed is None else {name: len(nodes) for name, nodes in placed.items()}
+    return report | {"provider": settings["provider"], "placement": counts}
+
+
+def _worst_sample(
+    session: Any, samples: list[dict[str, Any]], states: list[dict[str, str]], bounds: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """With the steps that led to it."""
+    found, first, worst = None, 0, (-1.0, 0, 0)
+    for position, sample in enumerate(samples):
+        first = first if sample["follows"] else position
+        found = core.run(session, core.carry(states, sample, found))
+        comparison = core.Comparison()
+        comparison.add(sample["outputs"], found)
+        score = max(map(badness_of, comparison.outputs(bounds)), default=0.0)
+        worst = max(worst, (score, first, position), key=lambda entry: entry[0])
+    return samples[worst[1] : worst[2] + 1]
+
+
+def verify_fresh(
+    path: str, reference: str, settings: dict[str, Any], bounds: dict[str, Any], plan: dict[str, Any], count: int
+) -> dict[str, Any]:
+    """An artifact's model against a reference file on inputs that neither has seen."""
+    source = open_model(reference, core.as_written(settings))
+    report = _known_failures(core.compare_fresh, open_model(path, settings), source, plan, bounds, count)
+    return report | {"provider": settings["provider"]}
+
+
+def _known_failures(compare: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    try:
+        return compare(*arguments)
+    except core.Failure as failure:
+        raise EXIT_CODES[failure.code](str(failure), hint=failure.hint) from None
+
+
+def open_model(path: str, settings: dict[str, Any]) -> Any:
+    try:
+        return core.open_session(path, settings)
+    except core.Failure as failure:
+        raise NotAvailable(str(failure), hint=failure.hint) from None
+    except core.runtime_errors() as error:
+        raise SourceError(f"{Path(path).name} cannot be loaded by ONNX Runtime: {first_line(error, path)}") from None

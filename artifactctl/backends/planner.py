@@ -1,0 +1,185 @@
+"""Collects the sets of inputs that a model is tried on, asking the model itself which it takes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from artifactctl.backends import core, lattice
+from artifactctl.backends.consumers import GUESSED
+from artifactctl.backends.states import continue_sequence
+from artifactctl.errors import NO_MEMORY_HINT, SourceError
+
+KINDS = ("normal", "uniform", "normal", "uniform", "outlier")
+REDRAWS = 4  # a draw that is refused may only have been an unlucky one
+MOST_FACTORS = 6  # free dimensions that are combined in pairs; further ones are tried one by one
+
+
+class Planner:
+    """Collects sets of inputs in `plan`, asking the model itself which it takes."""
+
+    def __init__(self, session: Any, probe: bool, inputs: list[dict[str, Any]], batch: set[str], seed: int) -> None:
+        self._session, self._judge, self._batch = session, session if probe else None, batch
+        self._symbols, self._sums = lattice.symbols_of(inputs)
+        images = [spec.pop("image", False) for spec in inputs]
+        self._kinds = (*KINDS, "pixels") if any(images) else KINDS
+        self.plan: dict[str, Any] = {"inputs": inputs, "seed": seed, "draws": 0, "sets": [], "batched": False}
+        self.plan |= {"states": [], "batch_axes": {}, "outside": [], "branches": [], "unwatched_branches": 0}
+        self.plan |= {"single_size": []}
+
+    @property
+    def guesses(self) -> list[lattice.Dims]:
+        return [self._whole(dims) for dims in lattice.guesses(self.plan, self._symbols, self._batch, {})]
+
+    def make(self, states: list[dict[str, str]], data: lattice.Dims | None) -> bool:
+        """Whether inputs can be made up at all; `data`: the sizes of the user's own samples, if there are any."""
+        own = [dict(spec) for spec in self.plan["inputs"]]
+        for spec in self.plan["inputs"]:
+            for pair in states:
+                if pair["input"] == spec["name"]:
+                    spec |= {"fill": "state", "why": f"state: zero at first, then what {pair['output']!r} gave"}
+        self.plan["states"] = states
+        base = self._base_dims(data or {}, optional=data is not None)
+        if base is None:
+            return False  # only the user's own data fit
+        kinds = self._kinds if self.plan["inputs"] else KINDS[:1]
+        for position, kind in enumerate(kinds):
+            self._add(kind, base, draws=4 * REDRAWS)  # these must be found
+            if states and position in (0, 1, 4) and not continue_sequence(self.plan, self._session, self._sums):
+                # what looked like state is none: everything once more, without it
+                self.plan |= {"inputs": own, "sets": [], "outside": [], "draws": 0}
+                return self.make([], data)
+        if self.plan["inputs"]:
+            self._add_batches(base)
+            self._add_lattice(base)
+        return True
+
+    def _whole(self, dims: lattice.Dims) -> lattice.Dims:
+        return lattice.complete(dims, self._sums)
+
+    def _add(self, kind: str, dims: lattice.Dims, draws: int = REDRAWS) -> bool:
+        """Append a set; one that the judge refuses is drawn anew a few times, then recorded as outside the domain."""
+        plan, message, dims = self.plan, None, self._whole(dims)
+        for _ in range(draws):
+            entry = {"kind": kind, "dims": dims, "draw": plan["draws"]}
+            plan["draws"] += 1
+            message = _refusal(self._judge, plan | {"sets": [entry]}) if self._judge else None
+            if message is None:
+                plan["sets"].append(entry)
+                return True
+        plan["outside"].append({"dims": dims, "message": str(message).splitlines()[0][:300]})
+        return False
+
+    def _add_batches(self, base: lattice.Dims) -> None:
+        """Every kind of input in a larger batch; for a framework, which is asked later, more than one size."""
+        for position, sizes in enumerate(lattice.larger_batches(base, self._batch)):
+            if self._judge is None and position >= len(lattice.BATCHES):
+                break
+            if self._add(KINDS[0], sizes):
+                self.plan["batched"] = True
+                self._batch = {symbol for symbol in base if sizes[symbol] != base[symbol]}  # under whatever names
+                if self.plan["states"]:
+                    continue_sequence(self.plan, self._session, self._sums)
+                first = self._judge is not None or position == 0
+                for kind in self._kinds[1:] if first else KINDS[1:2]:
+                    self._add(kind, sizes)
+                if self._judge is not None:
+                    break
+        for spec in self.plan["inputs"]:
+            axes = [axis for axis, size in enumerate(spec["shape"]) if size in self._batch]
+            if axes:
+                self.plan["batch_axes"][spec["name"]] = axes[0]
+
+    def _add_lattice(self, base: lattice.Dims) -> None:
+        """Each free dimension at several sizes, alone and then in pairs; a batch under many names is one of them."""
+        batch = sorted(self._batch & set(base))
+        groups = {group[0]: group for group in [batch, *([name] for name in base if name not in batch)] if group}
+        found = {name: self._levels_alone(base, group) for name, group in groups.items()}
+        tied = [name for name, sizes in found.items() if len(sizes) < 2]
+        if len(tied) > 1 and self._judge is not None:
+            self._move_together(base, tied)
+        factors = {name: sizes for name, sizes in found.items() if len(sizes) > 1}
+        factors = dict(list(factors.items())[:MOST_FACTORS])
+
+        def widen(levels: lattice.Dims) -> lattice.Dims:
+            return base | {symbol: size for name, size in levels.items() for symbol in groups[name]}
+
+        if len(factors) > 1:
+            for row in lattice.pairwise(list(factors.values())):
+                self._add_size(widen(dict(zip(factors, row, strict=True))))
+            for pair in list(lattice.open_pairs(factors, [entry["dims"] for entry in self.plan["sets"]])):
+                self._add_size(widen(pair))
+        if self._judge is not None:
+            ran = [entry["dims"] for entry in self.plan["sets"]]
+            self.plan["single_size"] = [
+                name for name in base if name not in batch and len({dims[name] for dims in ran}) < 2
+            ]
+
+    def _levels_alone(self, base: lattice.Dims, group: list[str]) -> list[int]:
+        """The sizes that a dimension takes while the others stay."""
+        size, is_batch = base[group[0]], group[0] in self._batch
+        levels = lattice.levels(size, is_batch)
+        found = [other for other in levels if other == size or self._add_size(base | dict.fromkeys(group, other))]
+        if len(found) < 2 and not is_batch:
+            steps = [size * times + more for times, more in lattice.STEPS]
+            for other in steps:
+                if len(found) < 2 and self._add_size(base | dict.fromkeys(group, other)):
+                    found.append(other)
+        return found
+
+    def _move_together(self, base: lattice.Dims, tied: list[str]) -> None:
+        levels = {symbol: lattice.levels(base[symbol], False) for symbol in tied}
+        places = range(1, max(map(len, levels.values())))
+        tries = [{symbol: sizes[min(place, len(sizes) - 1)] for symbol, sizes in levels.items()} for place in places]
+        tries += [{symbol: base[symbol] * times + more for symbol in tied} for times, more in lattice.STEPS]
+        moved = 0
+        for sizes in tries:
+            moved += moved < len(tries) // 2 and self._add_size(base | sizes)
+
+    def _add_size(self, dims: lattice.Dims) -> bool:
+        dims = self._whole(dims)
+        if any(entry["dims"] == dims for entry in self.plan["sets"]):
+            return True
+        if any(entry["dims"] == dims for entry in self.plan["outside"]):
+            return False
+        if lattice.elements(self.plan["inputs"], dims) > lattice.LARGEST_INPUT:
+            return False
+        return self._add(KINDS[len(self.plan["sets"]) % 2], dims)
+
+    def _base_dims(self, data: lattice.Dims, *, optional: bool) -> lattice.Dims | None:
+        """Sizes at which the model runs."""
+        message = ""
+        for limit in (None, 9, 1):
+            if limit is not None and not self._narrow(limit):
+                break
+            for guess in lattice.guesses(self.plan, self._symbols, self._batch, data):
+                dims = self._whole(guess)
+                for draw in range(REDRAWS):
+                    entry = {"kind": "normal", "dims": dims, "draw": draw}
+                    message = _refusal(self._session, self.plan | {"sets": [entry]}) or ""
+                    if not message:
+                        return guess
+        if optional:
+            return None
+        if re.search(r"bad_alloc|allocate memory|Unable to allocate", message):
+            raise SourceError(f"out of memory: {message}", hint=NO_MEMORY_HINT)
+        hint = (
+            "No made-up input fits. Give real ones in artifactctl.yaml: data: {samples: FILE.npz}, "
+            "and their sizes: source: {onnx: FILE, inputs: {NAME: {shape: […], dtype: …}}}."
+        )
+        raise SourceError(f"the model refuses every input that was tried; the last reason: {message}", hint=hint)
+
+    def _narrow(self, limit: int) -> bool:
+        """Integers whose range is only a guess become smaller: sizes, counts and flags accept that more often."""
+        guessed = [spec for spec in self.plan["inputs"] if spec["why"] == GUESSED]
+        for spec in guessed:
+            spec["range"] = [0, limit]
+        return bool(guessed)
+
+
+def _refusal(session: Any, plan: dict[str, Any]) -> str | None:
+    try:
+        core.run(session, core.make_inputs(plan, [plan["seed"]], 0))
+    except core.runtime_errors() as error:
+        return str(error)
+    return None

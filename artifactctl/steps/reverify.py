@@ -1,0 +1,125 @@
+"""The proof again, from an artifact's folder or from a kept sample; no code from either is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from artifactctl import folder
+from artifactctl.crew import Crew
+from artifactctl.errors import NotAvailable, SourceError
+from artifactctl.providers import PROVIDERS
+from artifactctl.records import EquivalenceReport
+
+FAIR_SHARE = 0.9  # of the time limit of a child that a search may take
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    provider: str | None = None
+    reference: Path | None = None
+    samples: int | None = None
+    search_s: float | None = None
+    worst: Path | None = None  # where the worst sample is kept if the model differs
+
+
+def verify_artifact(path: Path, metadata: Mapping[str, Any], request: Request, crew: Crew) -> EquivalenceReport:
+    """Against golden.npz; with a reference also on fresh inputs, and on what a search finds."""
+    path = path.resolve()  # the child works in a folder of its own
+    common = {
+        "path": str(path / folder.MODEL),
+        "settings": _settings(metadata["session"], request.provider),
+        "bounds": metadata["equivalence"]["bounds"],
+        "plan": metadata["reference"]["samples"],
+    }
+    source = request.reference
+    if request.search_s and source is None:
+        source = _find_source(path, metadata)
+    kept = request.samples if request.reference is None else None
+    worst = str(request.worst) if request.worst else None
+    golden = str(path / folder.GOLDEN)
+    found = _ask(crew, "verify_golden", golden=golden, count=kept, worst=worst, **common)
+    if request.reference is not None:
+        count = request.samples or len(common["plan"]["sets"])
+        fresh = _ask(crew, "verify_fresh", reference=str(request.reference.resolve()), count=count, **common)
+        outputs, samples = found["outputs"] + fresh["outputs"], found["samples"] + fresh["samples"]
+        found = found | {"samples": samples, "outputs": outputs}
+    if request.search_s and source is not None:
+        found = found | _searched(found, source, request, common, crew)
+    return EquivalenceReport.from_dict(found)
+
+
+def _searched(
+    found: dict[str, Any], source: Path, request: Request, common: dict[str, Any], crew: Crew
+) -> dict[str, Any]:
+    seconds = min(request.search_s or 0.0, FAIR_SHARE * crew.limits.time_s)
+    target = crew.scratch / "searched.npz"
+    asked = {"reference": str(source.resolve()), "seconds": seconds, "target": str(target)}
+    result = _ask(crew, "search_worst", **asked, **common)
+    outputs = [output | {"name": f"{output['name']} (search)"} for output in result["outputs"]]
+    failed = not all(output["passed"] for output in outputs)
+    if failed and request.worst and target.exists():
+        about = {"bounds": common["bounds"], "session": common["settings"], "states": [], "batched": False}
+        crew.ask("runner", "keep_worst", folder=str(target.parent), number=target.stem, target=str(request.worst),
+                 about=about)  # fmt: skip
+    summary = {key: result[key] for key in ("evaluations", "start", "found")}
+    return {"outputs": found["outputs"] + outputs, "samples": found["samples"] + 1, "search": summary}
+
+
+def replay(
+    model: Path, sample: Path, metadata: Mapping[str, Any] | None, request: Request, crew: Crew
+) -> EquivalenceReport:
+    """A kept sample once more: on an artifact's model with its own settings, or on a model file with the sample's."""
+    about = crew.ask("runner", "read_about", path=str(sample.resolve()))
+    session = metadata["session"] if metadata else about["session"]
+    bounds = metadata["equivalence"]["bounds"] if metadata else about["bounds"]
+    found = _ask(
+        crew, "verify_golden", path=str(model.resolve()), golden=str(sample.resolve()), bounds=bounds,
+        settings=_settings(session, request.provider), plan=about,
+    )  # fmt: skip
+    return EquivalenceReport.from_dict(found)
+
+
+def _settings(session: Mapping[str, Any], provider: str | None) -> dict[str, Any]:
+    if not provider or provider == session["provider"]:
+        return dict(session)
+    row = PROVIDERS[provider]
+    other: dict[str, Any] = {
+        "provider": provider,
+        "execution_provider": row.execution_provider,
+        "options": {},
+        "placement": None,
+    }
+    return {**session, **other}
+
+
+def _ask(crew: Crew, operation: str, **arguments: Any) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = crew.ask("runner", operation, **arguments)
+    except NotAvailable as error:
+        provider = PROVIDERS[arguments["settings"]["provider"]]
+        hint = provider.install if "is not available here" in str(error) else error.hint
+        raise NotAvailable(str(error), hint=hint) from None
+    return found
+
+
+def _find_source(path: Path, metadata: Mapping[str, Any]) -> Path:
+    """The ONNX file that the artifact was built from, where it still lies unchanged."""
+    source = metadata["source"]
+    entry = source["files"][0] if source["files"] else {"path": "", "sha256": ""}
+    if source["kind"] == "onnx":
+        for place in (Path.cwd(), *path.parents[1:3]):
+            file = place / entry["path"]
+            if file.is_file() and folder.digest(file) == entry["sha256"]:
+                return file
+    hint = "Name the source as an ONNX file: --reference FILE"
+    raise SourceError("--search needs the source to compare with, and it was not found unchanged here", hint=hint)
+
+
+def place_for_worst(path: Path, model: str) -> Path:
+    """In the work directory of the artifacts that the folder belongs to, else of the working directory."""
+    home = path.resolve().parents[1]
+    artifacts = home if (home / folder.WORK).is_dir() else Path.cwd() / "artifacts"
+    return folder.kept_place(artifacts, model) / "verify" / "evidence" / "worst.npz"

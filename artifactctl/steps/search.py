@@ -1,0 +1,46 @@
+"""Looks for a worse input than the samples; what it finds joins them, and the candidate is proved once more."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from artifactctl.crew import Crew
+from artifactctl.records import ReferenceModel, Tried
+from artifactctl.steps.verify import bounds_of, prove
+
+
+def search(reference: ReferenceModel, tried: Tried, scratch: Path, crew: Crew) -> tuple[ReferenceModel, Tried]:
+    """Nothing without `equivalence.search_s`, and nothing for a candidate that is out already."""
+    config, plan = reference.source.config, reference.plan
+    seconds = config.equivalence.search_s
+    if not seconds or not plan["sets"] or tried.equivalence is None or not tried.equivalence.proves_something:
+        return reference, tried
+    entries = plan["entries"]
+    number = f"{int(max(entries)) + 1:05d}"
+    place = scratch / "search" / number
+    place.mkdir(parents=True)
+    target = place / f"{number}.npz"
+    found = crew.ask(
+        "runner", "search_worst", path=str(tried.candidate.path), reference=str(reference.path),
+        settings=asdict(reference.session), bounds=bounds_of(config.equivalence),
+        plan={key: plan[key] for key in ("inputs", "sets", "seed")},
+        seconds=min(seconds, 0.9 * crew.limits.time_s), target=str(target),
+    )  # fmt: skip
+    summary = {key: found[key] for key in ("evaluations", "start", "found")} | {"set": number}
+    if not target.exists() or not _answered(reference, place, crew):
+        return reference, replace(tried, search=summary | {"set": None})
+    target.rename(reference.samples / target.name)
+    entry = {"set": number, "origin": "search", "rows": 1}
+    reference = replace(reference, plan={**plan, "entries": {**entries, number: entry}})
+    return reference, replace(tried, equivalence=prove(reference, tried.candidate, crew), search=summary)
+
+
+def _answered(reference: ReferenceModel, place: Path, crew: Crew) -> bool:
+    """The source itself answers what was found, or it is outside its domain."""
+    if reference.source.config.source.kind == "onnx":
+        path, settings = str(reference.path), asdict(reference.session)
+        answers = crew.ask("runner", "answer_as_written", path=path, folder=str(place), settings=settings, states=[])
+    else:
+        answers = crew.ask("framework", "answer", folder=str(place), states=[])
+    return not answers["refused"]

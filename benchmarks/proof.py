@@ -1,0 +1,127 @@
+"""What a proof costs beyond the inferences it needs: python benchmarks/proof.py [--rounds 3]
+
+A CNN of 10 MB, the default samples. Bare: every sample once through the source as written and once through the
+candidate, in one process. Proof: the source's answers recorded, then the candidate proved against them, as a build does
+it. Both in fresh processes, in turn; the table shows the median ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from artifactctl.records import Session
+
+MOST_TIME, MOST_MEMORY = 3.0, 2.2
+CHANNELS = (3, 32, 64, 128, 256, 320, 512)
+
+CHILD = """
+import json, sys, time
+from pathlib import Path
+from artifactctl.backends import core, proof
+what, asked = sys.argv[1], json.loads(sys.argv[2])
+folder, settings = Path(asked["samples"]), asked["settings"]
+written = settings | {"graph_level": "disabled"}
+bounds = {"default": {"max_abs": 1e-3}, "outputs": {}}
+core.open_session(asked["tiny"], settings)
+
+
+def peak():  # of this process alone; getrusage would count what it was forked from
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
+
+
+if what == "load":
+    sessions = [core.open_session(asked["model"], way) for way in (written, settings)]
+    first = sorted(folder.glob("*.npz"))[0]
+    for session in sessions:
+        session.run(None, proof.read_sample(first)["inputs"])
+started = time.perf_counter()
+if what == "bare":
+    for way in (written, settings):
+        session = core.open_session(asked["model"], way)
+        for file in sorted(folder.glob("*.npz")):
+            session.run(None, proof.read_sample(file)["inputs"])
+if what == "proof":
+    proof.answer_as_written(asked["model"], str(folder), settings, [])
+    report = proof.prove(asked["model"], str(folder), settings, bounds, asked["how"])
+    assert report["outputs"] and all(output["passed"] for output in report["outputs"]), report
+print(json.dumps({"s": time.perf_counter() - started, "kb": peak()}))
+"""
+
+
+def cnn(path: Path) -> None:
+    rng = np.random.default_rng(1)
+    nodes, weights, value = [], [], "image"
+    for layer, (taken, given) in enumerate(pairwise(CHANNELS)):
+        kernel = (rng.standard_normal((given, taken, 3, 3)) * (2 / (9 * taken)) ** 0.5).astype(np.float32)
+        weights.append(numpy_helper.from_array(kernel, f"w{layer}"))
+        strides = [2, 2] if layer % 2 else [1, 1]
+        nodes.append(helper.make_node("Conv", [value, f"w{layer}"], [f"c{layer}"], pads=[1] * 4, strides=strides))
+        value = f"r{layer}"
+        nodes.append(helper.make_node("Relu", [f"c{layer}"], [value]))
+    head = rng.standard_normal((CHANNELS[-1], 10)).astype(np.float32)
+    nodes += [helper.make_node("GlobalAveragePool", [value], ["p"]), helper.make_node("Flatten", ["p"], ["f"])]
+    nodes.append(helper.make_node("MatMul", ["f", "head"], ["scores"]))
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, 64, 64])
+    scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", 10])
+    graph = helper.make_graph(nodes, "cnn", [image], [scores], [*weights, numpy_helper.from_array(head, "head")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    path.write_bytes(model.SerializeToString())
+
+
+def child(what: str, asked: dict[str, object]) -> dict[str, float]:
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, what, json.dumps(asked)], capture_output=True, text=True, check=True
+    )
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args().rounds
+    from artifactctl.backends.samples import plan_inputs, write_samples
+    from artifactctl.steps.verify import how_of
+
+    with tempfile.TemporaryDirectory() as place:
+        model, samples = Path(place, "model", "cnn.onnx"), Path(place, "samples")
+        model.parent.mkdir()
+        cnn(model)
+        settings = asdict(Session("cpu", "CPUExecutionProvider", 2))
+        plan = plan_inputs(str(model), {}, settings | {"graph_level": "disabled"}, 1, True, None)
+        entries = write_samples(plan, str(samples), None, None)
+        plan["entries"] = {entry["set"]: entry for entry in entries}
+        tiny = Path(__file__).resolve().parent.parent / "tests" / "models" / "mlp.onnx"
+        asked = {"model": str(model), "samples": str(samples), "settings": settings, "tiny": str(tiny)}
+        asked["how"] = how_of(plan)
+        seconds: list[float] = []
+        memory: list[float] = []
+        for _ in range(rounds):
+            empty, loaded = child("empty", asked), child("load", asked)
+            bare, proof = child("bare", asked), child("proof", asked)
+            seconds.append(proof["s"] / bare["s"])
+            memory.append((proof["kb"] - empty["kb"]) / (loaded["kb"] - empty["kb"]))
+        size = model.stat().st_size / 1e6
+    print(f"CNN of {size:.1f} MB, {len(entries)} sets of samples, {rounds} rounds")
+    print(f"{'what':<44} {'median':>7} {'worst':>7} {'at most':>8}")
+    for name, values, most in (
+        ("time of the proof ÷ bare inferences", seconds, MOST_TIME),
+        ("memory of the proof ÷ two models loaded", memory, MOST_MEMORY),
+    ):
+        print(f"{name:<44} {statistics.median(values):>7.2f} {max(values):>7.2f} {most:>8}")
+
+
+if __name__ == "__main__":
+    main()
