@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from artifactctl.backends import core, double
+from artifactctl.backends import core, double, evaluator
 from artifactctl.backends.double import float64_noise
 from artifactctl.backends.npz import sample_arrays, write_npz
 from tests.conftest import MODELS
@@ -162,7 +162,7 @@ class Exhausted:
 
     def run(self, _: None, feeds: dict[str, Any]) -> list[np.ndarray]:
         if not self.answers:
-            raise double.Costly
+            raise evaluator.Costly
         return [self.answers.pop()]
 
 
@@ -170,9 +170,9 @@ def test_as_many_samples_as_the_purse_allows(tmp_path: Path) -> None:
     sample = {"inputs": {"x": normal(2)}, "outputs": {"y": normal(2)}, "labels": None, "follows": False}
     write_npz(tmp_path / "s.npz", sample_arrays("s", sample))
     assert double._compared(Exhausted(), [str(tmp_path / "s.npz")] * 3).samples == 1
-    purse = double.Purse()
-    purse.pay(double.BUDGET)
-    with pytest.raises(double.Costly):
+    purse = evaluator.Purse()
+    purse.pay(evaluator.BUDGET)
+    with pytest.raises(evaluator.Costly):
         purse.pay(1)
 
 
@@ -245,7 +245,7 @@ def test_convolutions(shape: tuple[int, ...], kernel: tuple[int, ...], options: 
 
 def test_a_convolution_in_several_blocks(tmp_path: Path) -> None:
     shape, kernel = (1, 32, 200, 200), (2, 32, 3, 3)
-    assert np.prod(shape) * 9 > double.BLOCK
+    assert np.prod(shape) * 9 > evaluator.BLOCK
     close(node("Conv", ["x", "w"], ["y"]), normal(*shape), tmp_path, w=normal(*kernel) / 10)
 
 
