@@ -523,6 +523,17 @@ def available_providers() -> list[str]:
 
 def open_session(path: Path | str, settings: dict[str, Any]) -> Any:
     """A session with exactly the recorded settings, which never falls back to another provider in silence."""
+    try:
+        session = make_session(path, settings, fall_back=False)
+    except runtime_errors() as error:
+        if "fallback to CPU EP has been explicitly disabled" in str(error):  # say which nodes it is about
+            demand_placement(make_session(path, settings, fall_back=True), settings)
+        raise
+    demand_placement(session, settings)
+    return session
+
+
+def make_session(path: Path | str, settings: dict[str, Any], *, fall_back: bool) -> Any:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -542,16 +553,13 @@ def open_session(path: Path | str, settings: dict[str, Any]) -> Any:
     if name not in here:
         hint = "Install the ONNX Runtime package that carries it, or leave --provider out."
         raise Failure(9, "NotAvailable", f"{name} is not available here (this machine has {', '.join(here)})", hint)
-    if name != "CPUExecutionProvider":
+    if name != "CPUExecutionProvider" and not fall_back:
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     own = settings.get("options") or {}
     if name in PLUGINS and (devices := [device for device in ort.get_ep_devices() if device.ep_name == name]):
         options.add_provider_for_devices(devices[:1], own)
-        session = ort.InferenceSession(str(path), options)
-    else:
-        session = ort.InferenceSession(str(path), options, providers=[(name, own)], enable_fallback=0)
-    demand_placement(session, settings)
-    return session
+        return ort.InferenceSession(str(path), options)
+    return ort.InferenceSession(str(path), options, providers=[(name, own)], enable_fallback=0)
 
 
 def placement(session: Any) -> dict[str, list[str]] | None:

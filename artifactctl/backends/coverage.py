@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from artifactctl.backends import core, graph
+from artifactctl.backends.lattice import LARGEST_INPUT, elements
 from artifactctl.errors import SourceError
 
 OTHER_KINDS = ("scales", "positive", "negative", "tiny", "pixels", "ones", "zeros", "wide", "normal", "uniform")
@@ -46,6 +47,8 @@ def cover(
     for kind, dims in more:
         if shown.enough:
             break
+        if elements(plan["inputs"], dims) > LARGEST_INPUT:
+            continue
         plan["sets"].append({"kind": kind, "dims": dims, "draw": plan["draws"]})
         plan["draws"] += 1
         if not shown.look(plan, len(plan["sets"]) - 1):

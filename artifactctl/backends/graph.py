@@ -235,7 +235,8 @@ def clean(model: ModelProto) -> None:
         del value.metadata_props[:]
     del model.graph.metadata_props[:]
     used = {node.domain for node in nodes(model)} | {function.domain for function in model.functions}
-    kept = [entry for entry in model.opset_import if entry.domain in used or not entry.domain]
+    used = {domain.removesuffix("ai.onnx") for domain in used} or {""}  # both names of the default domain are one
+    kept = [entry for entry in model.opset_import if entry.domain.removesuffix("ai.onnx") in used]
     kept.sort(key=lambda entry: entry.domain)
     kept = [type(entry).FromString(entry.SerializeToString()) for entry in kept]
     del model.opset_import[:]

@@ -154,6 +154,8 @@ class Planner:
                 break
             for guess in lattice.guesses(self.plan, self._symbols, self._batch, data):
                 dims = self._whole(guess)
+                if lattice.elements(self.plan["inputs"], dims) > lattice.LARGEST_INPUT and message:
+                    continue
                 for draw in range(REDRAWS):
                     entry = {"kind": "normal", "dims": dims, "draw": draw}
                     message = _refusal(self._session, self.plan | {"sets": [entry]}) or ""

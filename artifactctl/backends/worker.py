@@ -41,7 +41,7 @@ OPERATIONS = {
     "olive_pass": "olive_passes",
     "olive_run": "olive_passes",
     "describe_runtime": "runtime",
-    "make_host": "faults",
+    "make_host": "host",
     "inject": "faults",
 }
 

@@ -67,7 +67,7 @@ def build(
             )
             request = BuildRequest(chosen, owner.root, artifacts, force)
             try:
-                with progress(settings, chosen) as say:
+                with progress(settings, chosen.name, 4 + 2 * len(recipes.expand(chosen.recipes)[0])) as say:
                     if not (result := find_unchanged(request, say)):
                         crew = crew or [stack.enter_context(_crew(limits, settings))]
                         result = _build(request, crew[0], say)

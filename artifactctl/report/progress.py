@@ -7,23 +7,20 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
-from artifactctl import recipes
 from artifactctl.cli.options import Settings
-from artifactctl.project import ModelConfig
 
 
 @contextlib.contextmanager
-def progress(settings: Settings, model: ModelConfig) -> Iterator[Callable[[str], None]]:
-    """Yields the function that says the next step; the first call starts the display."""
+def progress(settings: Settings, name: str, steps: int) -> Iterator[Callable[[str], None]]:
+    """Yields the function that says the next of so many steps; the first call starts the display."""
     if settings.quiet:
         yield lambda _: None
         return
-    steps = 4 + 2 * len(recipes.expand(model.recipes)[0])
     if not sys.stderr.isatty() or "CI" in os.environ or settings.verbose:
-        yield _plain(model.name)
+        yield _plain(name)
         return
     with contextlib.ExitStack() as stack:
-        yield _bar(settings, model.name, steps, stack)
+        yield _bar(settings, name, steps, stack)
 
 
 def _plain(name: str) -> Callable[[str], None]:
