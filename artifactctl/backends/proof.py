@@ -149,9 +149,7 @@ def write_golden(folder: str, target: str, all_labelled: bool, first: list[str])
         else:
             sequences.append([file])
     kept = [
-        file
-        for file, sample in stored.items()
-        if file.stem in first or (all_labelled and sample["labels"] is not None)
+        file for file, sample in stored.items() if file.stem in first or (all_labelled and sample["labels"] is not None)
     ]
     size = 0
     sizes = {files[0]: sum(file.stat().st_size for file in files) for files in sequences}

@@ -31,9 +31,10 @@ def plan_inputs(
     """A plan of input sets. With `probe` the model decides what is in its domain; else the framework will."""
     file = Path(path)
     model = graph.load(file)
+    session = open_judge(file, settings)  # first: shape inference crashes on graphs that ONNX Runtime refuses
     inputs, batch = _inputs(model, declared, Consumers(model))
     states = [pair for pair in pair_states(model, inputs) if not _declared_fill(declared.get(pair["input"]) or {})]
-    planner = Planner(open_judge(file, settings), probe, inputs, batch, seed)
+    planner = Planner(session, probe, inputs, batch, seed)
     if planner.make(states, _data_dims(inputs, samples) if samples else None):
         cover(model, file, settings, planner.plan, planner.guesses)
     return planner.plan

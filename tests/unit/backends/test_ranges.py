@@ -92,6 +92,8 @@ LOOKUPS = [
     Case("large table", [lookup(table="big")], [0, 39999], weights={"big": np.zeros((40000, 1), np.float32)},
          tight=True),
     Case("computed table", [node("Concat", ["table", "table"], ["t"], axis=0), lookup(table="t")], [0, 39], tight=True),
+    Case("quantized table", [node("DequantizeLinear", ["q", "s"], ["t"], domain=MICROSOFT), lookup(table="t")], [0, 4],
+         weights={"q": np.zeros((5, 2), np.uint8), "s": np.float32(0.1)}, tight=True, domains=(MICROSOFT,)),
     Case("table is an input", [lookup(table="x")], [0, 2], others=(X34,), tight=True),
     Case("free table", [lookup(table="x")], [-1, 0], others=(floats("x", "m", 2),)),
     Case("GatherElements", [node("GatherElements", ["x", "ids"], ["y"], axis=1)], [0, 3], ints("ids", 3, 2), (X34,),
