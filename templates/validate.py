@@ -25,6 +25,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -45,10 +46,10 @@ SMALL_PEAK = SMALL_REL_L2 = (
 )
 REQUIRED = ("model_opt.onnx", "golden.npz", "metadata.yaml", "validate.py", "README.md", "evidence/equivalence.json")
 # what `flatten` and `run` append to an output's name
-PART = re.compile(r"(\.keys|\.values|\.length|\.none|\[\d+\].*|\.(bfloat16|float8\w+|u?int4))\Z")
+PART = re.compile(r"(\.keys|\.values|\.length|\.none|\[\d+\].*|\.(bfloat16|float8\w+|u?int[24]))\Z")
 # types that numpy lacks: ONNX's number of each, and of the small floats exponent bits, mantissa bits and bias
 ODD_TYPES = {"bfloat16": 16, "float8e4m3fn": 17, "float8e4m3fnuz": 18, "float8e5m2": 19, "float8e5m2fnuz": 20}
-ODD_TYPES |= {"uint4": 21, "int4": 22}
+ODD_TYPES |= {"uint4": 21, "int4": 22, "uint2": 25, "int2": 26}
 FLOAT8 = {
     "float8e4m3fn": (4, 3, 7),
     "float8e4m3fnuz": (4, 3, 8),
@@ -164,18 +165,29 @@ def encode(kind: str, values: Array) -> bytes:
     """The nearest that the type holds, as ONNX Runtime stores it."""
     flat = values.reshape(-1)
     if kind == "bfloat16":
-        return (flat.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).tobytes()
+        bits = flat.astype(np.float32).view(np.uint32).astype(np.uint64)
+        rounded = np.where(np.isnan(flat), bits | 0x400000, bits + 0x7FFF + ((bits >> 16) & 1))
+        return bytes((rounded >> 16).astype(np.uint16).tobytes())
     if kind in FLOAT8:
-        table = float8_table(kind)
-        codes = np.flatnonzero(np.isfinite(table))
-        codes = codes[np.argsort(table[codes], kind="stable")]
-        above = np.searchsorted(table[codes], flat).clip(1, len(codes) - 1)
-        nearer = np.abs(table[codes[above - 1]] - flat) <= np.abs(table[codes[above]] - flat)
-        return bytes(codes[above - nearer].astype(np.uint8).tobytes())
-    low, high = (-8, 7) if kind == "int4" else (0, 15)
-    halves = flat.astype(np.int64).clip(low, high) & 15
-    halves = np.append(halves, np.zeros(len(halves) % 2, np.int64))
-    return (halves[::2] | halves[1::2] << 4).astype(np.uint8).tobytes()
+        return bytes(encode_float8(float8_table(kind), flat).astype(np.uint8).tobytes())
+    width = int(kind[-1])
+    low, high = (0, 2**width - 1) if kind.startswith("u") else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
+    each = 8 // width
+    parts = flat.astype(np.int64).clip(low, high) & (2**width - 1)
+    parts = np.append(parts, np.zeros(-len(parts) % each, np.int64)).reshape(-1, each)
+    return bytes((parts << (width * np.arange(each))).sum(axis=1).astype(np.uint8).tobytes())
+
+
+def encode_float8(table: Array, flat: Array) -> Array:
+    """NaN stays NaN; infinity stays so where the type has it, and is the largest number elsewhere."""
+    ordered = np.flatnonzero(~np.isnan(table))
+    ordered = ordered[np.argsort(table[ordered], kind="stable")]
+    finite = ordered[np.isfinite(table[ordered])]
+    above = np.searchsorted(table[finite], flat).clip(1, len(finite) - 1)
+    nearer = np.abs(table[finite[above - 1]] - flat) <= np.abs(table[finite[above]] - flat)
+    codes = finite[above - nearer]
+    codes = np.where(np.isposinf(flat), ordered[-1], np.where(np.isneginf(flat), ordered[0], codes))
+    return np.asarray(np.where(np.isnan(flat), np.flatnonzero(np.isnan(table))[0], codes))
 
 
 def decode(kind: str, stored: bytes, shape: tuple[int, ...]) -> Array:
@@ -185,8 +197,12 @@ def decode(kind: str, stored: bytes, shape: tuple[int, ...]) -> Array:
     raw = np.frombuffer(stored, np.uint8)
     if kind in FLOAT8:
         return float8_table(kind)[raw].reshape(shape)
-    halves = np.stack([raw & 15, raw >> 4], axis=-1).reshape(-1)[: int(np.prod(shape))].astype(np.int8)
-    return np.where(halves > 7, halves - 16, halves).reshape(shape) if kind == "int4" else halves.reshape(shape)
+    width = int(kind[-1])
+    parts = (raw[:, None] >> (width * np.arange(8 // width))) & (2**width - 1)
+    parts = parts.reshape(-1)[: int(np.prod(shape))].astype(np.int8)
+    if not kind.startswith("u"):
+        parts = np.where(parts >= 2 ** (width - 1), parts - 2**width, parts)
+    return np.asarray(parts).reshape(shape)
 
 
 def odd_type(value: Any) -> str:
@@ -197,24 +213,26 @@ def odd_type(value: Any) -> str:
 
 def run(session: Any, feeds: dict[str, Any]) -> dict[str, Array]:
     """All outputs, flattened; those of a type that numpy lacks carry its name, so that types are compared too."""
+    leaves: dict[str, Array] = {}
+    for output, value in zip(session.get_outputs(), prepare(session, feeds)(), strict=True):
+        if kind := odd_type(output):
+            leaves[f"{output.name}.{kind}"] = as_read(kind, value)
+        else:
+            leaves |= flatten(output.name, value.numpy() if hasattr(value, "numpy") else value)
+    return leaves
+
+
+def prepare(session: Any, feeds: dict[str, Any]) -> Callable[[], list[Any]]:
+    """A call of the model and nothing else: what ONNX Runtime needs of the inputs is done here."""
     odd = {value.name: kind for value in session.get_inputs() if (kind := odd_type(value))}
     if odd:
         feeds = {name: as_stored(odd[name], value) if name in odd else value for name, value in feeds.items()}
-    outputs = session.get_outputs()
-    leaves: dict[str, Array] = {}
-    if any(odd_type(output) for output in outputs):
-        import onnxruntime as ort
+    if not any(odd_type(output) for output in session.get_outputs()):
+        return partial(session.run, None, feeds)
+    import onnxruntime as ort
 
-        boxed = {
-            name: value if name in odd else ort.OrtValue.ortvalue_from_numpy(value) for name, value in feeds.items()
-        }
-        for output, value in zip(outputs, session.run_with_ort_values(None, boxed), strict=True):
-            kind = odd_type(output)
-            leaves |= {f"{output.name}.{kind}": as_read(kind, value)} if kind else flatten(output.name, value.numpy())
-        return leaves
-    for output, value in zip(outputs, session.run(None, feeds), strict=True):
-        leaves |= flatten(output.name, value)
-    return leaves
+    boxed = {name: value if name in odd else ort.OrtValue.ortvalue_from_numpy(value) for name, value in feeds.items()}
+    return partial(session.run_with_ort_values, None, boxed)
 
 
 def as_stored(kind: str, values: Array) -> Any:
@@ -222,7 +240,7 @@ def as_stored(kind: str, values: Array) -> Any:
 
     width = np.dtype(np.uint16 if kind == "bfloat16" else np.uint8)
     stored = encode(kind, values)
-    buffer = np.zeros(values.shape, width)  # two 4-bit numbers share a byte: the rest of the buffer is not read
+    buffer = np.zeros(values.shape, width)  # small numbers share a byte: the rest of the buffer is not read
     buffer.reshape(-1).view(np.uint8)[: len(stored)] = np.frombuffer(stored, np.uint8)
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(buffer, ODD_TYPES[kind])
 
@@ -230,7 +248,8 @@ def as_stored(kind: str, values: Array) -> Any:
 def as_read(kind: str, value: Any) -> Array:
     shape = tuple(value.shape())
     count = int(np.prod(shape))
-    size = 2 * count if kind == "bfloat16" else count if kind in FLOAT8 else (count + 1) // 2
+    bits = 16 if kind == "bfloat16" else 8 if kind in FLOAT8 else int(kind[-1])
+    size = (bits * count + 7) // 8
     return decode(kind, ctypes.string_at(value.data_ptr(), size) if size else b"", shape)
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from artifactctl.backends import core
+from artifactctl.backends.messages import first_line
 from artifactctl.backends.npz import sample_arrays, write_npz
-from artifactctl.backends.proof import first_line, read_sample
+from artifactctl.backends.proof import read_sample
 from artifactctl.backends.rows import badness_of
 from artifactctl.errors import EXIT_CODES, ArtifactctlError, ArtifactDamaged, NotAvailable, SourceError
 

@@ -12,6 +12,7 @@ from artifactctl.backends.lookups import find_keys
 from artifactctl.backends.passing import FREE, Allowed
 from artifactctl.backends.ranges import INDEX_RULES, NUMBER_RULES, find_allowed
 
+DECLARED = "declared in source.inputs"
 GUESSED = "integers; nothing in the graph says which"
 NUMERALS = ["0", "1", "2", "7", "42"]
 _COMPARED = ("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual")

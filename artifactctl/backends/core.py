@@ -36,6 +36,7 @@ fill = _template.fill
 make_inputs = _template.make_inputs
 open_session = _template.open_session
 placement = _template.placement
+prepare = _template.prepare
 read_golden = _template.read_golden
 rows = _template.rows
 run = _template.run

@@ -10,6 +10,7 @@ import onnx
 
 from artifactctl.backends import core, graph
 from artifactctl.backends.lattice import LARGEST_INPUT, elements
+from artifactctl.backends.messages import first_line
 from artifactctl.errors import SourceError
 
 OTHER_KINDS = ("scales", "positive", "negative", "tiny", "pixels", "ones", "zeros", "wide", "normal", "uniform")
@@ -29,7 +30,7 @@ def open_judge(file: Path, settings: dict[str, Any]) -> Any:
             hint = "It uses an operator that this ONNX Runtime does not have; replace it, or install what carries it."
         elif "IR version" in message or "opset" in message.lower():
             hint = "The model is newer than this ONNX Runtime; export it with an older opset, or upgrade onnxruntime."
-        raise SourceError(f"ONNX Runtime cannot load the model: {message}", hint=hint) from None
+        raise SourceError(f"ONNX Runtime cannot load the model: {first_line(error, str(file))}", hint=hint) from None
 
 
 def cover(

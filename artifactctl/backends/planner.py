@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 from artifactctl.backends import core, lattice
-from artifactctl.backends.consumers import GUESSED
+from artifactctl.backends.consumers import DECLARED, GUESSED
 from artifactctl.backends.states import continue_sequence
 from artifactctl.errors import NO_MEMORY_HINT, SourceError
 
@@ -172,11 +173,13 @@ class Planner:
         raise SourceError(f"the model refuses every input that was tried; the last reason: {message}", hint=hint)
 
     def _narrow(self, limit: int) -> bool:
-        """Integers whose range is only a guess become smaller: sizes, counts and flags accept that more often."""
-        guessed = [spec for spec in self.plan["inputs"] if spec["why"] == GUESSED]
-        for spec in guessed:
-            spec["range"] = [0, limit]
-        return bool(guessed)
+        """Integers become smaller: sizes, counts and flags accept that more often. The user's word stays."""
+        before = json.dumps(self.plan["inputs"])
+        for spec in self.plan["inputs"]:
+            if spec["fill"] == "range" and "int" in spec["dtype"] and spec["why"] != DECLARED:
+                low, high = (0, limit) if spec["why"] == GUESSED else spec["range"]
+                spec["range"] = [low, max(low, min(high, limit))]
+        return before != json.dumps(self.plan["inputs"])
 
 
 def _refusal(session: Any, plan: dict[str, Any]) -> str | None:

@@ -8,13 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from artifactctl.backends import core
+from artifactctl.backends import core, graph
+from artifactctl.backends.messages import first_line
 from artifactctl.backends.npz import sample_arrays, write_npz
 from artifactctl.backends.rows import Rows, badness_of
 from artifactctl.errors import NotAvailable
 
 LEVELS = ("all", "extended", "basic", "disabled")
 GOLDEN_BYTES = 8_000_000
+# operators that may draw random numbers; with a seed they repeat themselves now and then, so they are asked more often
+RANDOM = {"Dropout", "Bernoulli", "Multinomial", "RandomNormal", "RandomUniform", "RandomNormalLike"}
+RANDOM |= {"RandomUniformLike", "BiasDropout", "DropoutGrad"}
+RANDOM_TIMES = 8
 
 Array = np.ndarray[Any, Any]
 Answer = Callable[[dict[str, Array]], dict[str, Array]]
@@ -27,12 +32,16 @@ def read_sample(file: Path) -> dict[str, Any]:
 
 
 def record_answers(
-    folder: Path, answer: Answer, refusals: tuple[type[Exception], ...], states: list[dict[str, str]]
+    folder: Path,
+    answer: Answer,
+    refusals: tuple[type[Exception], ...],
+    states: list[dict[str, str]],
+    times: int = 2,
 ) -> dict[str, Any]:
     """Store the source's own outputs beside every sample; a sample that it refuses is outside its domain.
 
-    Every sample is asked twice: how far the two answers lie apart is the source's own noise. A step of a sequence is
-    asked with the state that the step before it gave.
+    Every sample is asked again, `times` in all: how far the answers lie apart is the source's own noise. A step of a
+    sequence is asked with the state that the step before it gave.
     """
     refused, noise, outputs = [], core.Comparison(), None
     for file in sorted(folder.glob("*.npz")):
@@ -41,7 +50,7 @@ def record_answers(
         why = "the step before it was refused" if sample["follows"] and outputs is None else None
         try:
             outputs = None if why else answer(inputs)
-            if outputs is not None:
+            for _ in range(times - 1 if outputs is not None else 0):
                 noise.add(outputs, answer(inputs))
         except refusals as error:
             why, outputs = first_line(error)[:300], None
@@ -55,7 +64,9 @@ def record_answers(
 
 def answer_as_written(path: str, folder: str, settings: dict[str, Any], states: list[dict[str, str]]) -> dict[str, Any]:
     session = core.open_session(path, settings | {"graph_level": "disabled"})
-    return record_answers(Path(folder), lambda feeds: core.run(session, feeds), core.runtime_errors(), states)
+    kinds = {node.op_type for node in graph.nodes(graph.load(Path(path), with_data=False))}
+    times = RANDOM_TIMES if kinds & RANDOM else 2
+    return record_answers(Path(folder), lambda feeds: core.run(session, feeds), core.runtime_errors(), states, times)
 
 
 def prove(
@@ -162,8 +173,3 @@ def write_golden(folder: str, target: str, all_labelled: bool, first: list[str])
         arrays |= sample_arrays(f"{position:05d}", stored[file])
     write_npz(Path(target), arrays)
     return [file.stem for file in sorted(kept)]
-
-
-def first_line(error: Exception, path: str = "") -> str:
-    line = (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
-    return line.replace(path, Path(path).name) if path else line

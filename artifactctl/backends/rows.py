@@ -21,6 +21,8 @@ class Rows:
         self._comparison, self._refused = core.Comparison(), False
 
     def ask(self, session: Any, feeds: dict[str, Any], together: dict[str, Array]) -> None:
+        if any(isinstance(feeds[name], list) for name in self._axes):
+            return  # the items of a sequence are no rows
         sizes = {feeds[name].shape[axis] for name, axis in self._axes.items()}
         if len(sizes) != 1 or sizes == {1}:
             return

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from artifactctl.backends import core, graph
-from artifactctl.backends.consumers import Consumers, describe_input
+from artifactctl.backends.consumers import DECLARED, Consumers, describe_input
 from artifactctl.backends.coverage import cover, open_judge
 from artifactctl.backends.npz import sample_arrays, write_npz
 from artifactctl.backends.planner import Planner
@@ -95,7 +95,7 @@ def _declared_fill(own: dict[str, Any]) -> dict[str, Any] | None:
     """The user's word goes before anything that the graph says."""
     for key in ("values", "range"):
         if own.get(key) is not None:
-            return {"fill": key, key: list(own[key]), "why": "declared in source.inputs"}
+            return {"fill": key, key: list(own[key]), "why": DECLARED}
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -27,13 +28,14 @@ def measure_round(
         sessions[side] = core.open_session(path, settings)
         loads[side] = perf_counter_ns() - started
     deadline = perf_counter_ns() + int(limit_s * 1e9)
-    repeats = {side: _warm_up(session, feeds) for side, session in sessions.items()}
+    runs = {side: core.prepare(session, feeds) for side, session in sessions.items()}
+    repeats = {side: _warm_up(run) for side, run in runs.items()}
     repeat = max(repeats.values())
     times: list[tuple[int, int]] = []
     while len(times) < pairs and (not times or perf_counter_ns() < deadline):
         first, second = dice.sample(["candidate", "baseline"], 2)
         for order in ((first, second), (second, first)):
-            taken = {side: _time(sessions[side], feeds, repeat) for side in order}
+            taken = {side: _time(runs[side], repeat) for side in order}
             times.append((taken["candidate"], taken["baseline"]))
     return {
         "pairs_ns": times,
@@ -42,16 +44,15 @@ def measure_round(
     }
 
 
-def _warm_up(session: Any, feeds: dict[str, Any]) -> int:
-    first = _time(session, feeds, 1)
+def _warm_up(run: Callable[[], Any]) -> int:
+    first = _time(run, 1)
     more = WARM_UP - 1 if first < SLOW_NS else 1
-    taken = min(_time(session, feeds, 1) for _ in range(more))
+    taken = min(_time(run, 1) for _ in range(more))
     return max(1, min(200, SAMPLE_NS // max(1, taken)))
 
 
-def _time(session: Any, feeds: dict[str, Any], repeat: int) -> int:
-    run = session.run
+def _time(run: Callable[[], Any], repeat: int) -> int:
     started = perf_counter_ns()
     for _ in range(repeat):
-        run(None, feeds)
+        run()
     return (perf_counter_ns() - started) // repeat

@@ -14,7 +14,7 @@ from artifactctl.backends import core
 
 from .small import SETTINGS, node
 
-ODD = ["BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "INT4", "UINT4"]
+ODD = ["BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "INT4", "UINT4", "INT2", "UINT2"]
 BOUNDS: dict[str, Any] = {"default": {"max_abs": 1e-3}, "outputs": {}}
 
 
@@ -25,7 +25,7 @@ def session(folder: Path, kind: str, shape: list[int]) -> Any:
     values = [helper.make_tensor_value_info("x", element, shape), helper.make_tensor_value_info("same", element, shape)]
     outputs = [values[1], helper.make_tensor_value_info("wide", TensorProto.FLOAT, shape)]
     graph = helper.make_graph(nodes, "odd", values[:1], outputs)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=13)
     path = folder / "odd.onnx"
     onnx.save_model(made, str(path))
     return core.open_session(path, SETTINGS)
@@ -36,7 +36,7 @@ def session(folder: Path, kind: str, shape: list[int]) -> Any:
 def test_values_come_back_as_they_went_in(kind: str, shape: list[int], tmp_path: Path) -> None:
     name = kind.lower()
     spec = {"name": "x", "shape": shape, "dtype": name} | (
-        {"fill": "range", "range": [-8 if name == "int4" else 0, 7]} if "INT" in kind else {"fill": "float"}
+        {"fill": "range", "range": [-2 if name in ("int2", "int4") else 0, 3]} if "INT" in kind else {"fill": "float"}
     )
     plan = {"inputs": [spec], "sets": [{"kind": "normal", "dims": {}, "draw": 3}]}
     feeds = core.make_inputs(plan, [1], 0)
