@@ -14,6 +14,8 @@ from artifactctl.errors import ArtifactctlError, NotAvailable, SourceError
 from artifactctl.process import OperationFailed, Worker, WorkerDied
 from artifactctl.project import Limits
 
+LONGEST_MESSAGE = 3000
+
 
 class Crew:
     """`runner` runs ONNX Runtime, `framework` the user's torch code, `olive` the passes.
@@ -93,7 +95,7 @@ class Crew:
     def plain(self, text: str) -> str:
         """Without the scratch folder, which means nothing to anyone."""
         places = "|".join(re.escape(str(place)) for place in (self.scratch, self._home.name))
-        return re.sub(rf"(?:{places})/(?:[^/\s\"']+/)*", "", text)
+        return re.sub(rf"(?:{places})/(?:[^/\s\"']+/)*", "", text)[:LONGEST_MESSAGE]
 
     def dismiss(self, name: str) -> None:
         """End a worker that died or is not needed any more; the next use starts a new one."""

@@ -7,6 +7,7 @@ from typing import Any
 from artifactctl.errors import SourceError
 
 MIN_SETS = 5
+SET_KEYS = ("kind", "dims", "draw", "rest", "follows")  # of a planned set: what makes its inputs
 
 
 def inside_domain(
@@ -28,7 +29,7 @@ def inside_domain(
         _demand_free_sizes(kept, reasons)
     outside = [{"dims": entry["dims"], "message": reasons[entry["set"]]} for entry in seeded if entry["set"] in reasons]
     return plan | {
-        "sets": [{key: entry[key] for key in ("kind", "dims", "draw", "follows") if key in entry} for entry in kept],
+        "sets": [{key: entry[key] for key in SET_KEYS if key in entry} for entry in kept],
         "batched": plan["batched"] and any(entry["rows"] > 1 for entry in kept),
         "outside": plan["outside"] + outside,
         "entries": {entry["set"]: entry for entry in entries if entry["set"] not in reasons},

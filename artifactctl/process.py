@@ -102,7 +102,7 @@ class Worker:
         except queue.Empty:
             self.close()
             raise WorkerDied(operation, f"no answer within {timeout_s:g} s", self._log()) from None
-        if line is None:
+        if line is None or not line.endswith("\n"):  # nothing, or half an answer
             self._answers.put(None)  # it stays dead
             raise WorkerDied(operation, _cause(self._process.wait()), self._log())
         return _unpack(json.loads(line))

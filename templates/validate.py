@@ -56,6 +56,7 @@ FLOAT8 = {
     "float8e5m2": (5, 2, 15),
     "float8e5m2fnuz": (5, 2, 16),
 }
+TINY = 1e-300  # numbers below it cannot be divided by
 TOP = 5
 MARGINS_KEPT = 2_000_000  # rows of scores whose margin is remembered
 PLUGINS = {"OpenVINOExecutionProvider": "onnxruntime_ep_openvino", "QNNExecutionProvider": "onnxruntime_qnn"}
@@ -91,6 +92,8 @@ def make_inputs(plan: dict[str, Any], seed: list[int], index: int) -> dict[str, 
     for spec in plan["inputs"]:
         shape = tuple(chosen["dims"].get(size, size) for size in spec["shape"])
         items = [fill(spec, shape, chosen["kind"], rng) for _ in range(3 if spec.get("sequence") else 1)]
+        if spec.get("state") and chosen.get("rest"):
+            items = [np.zeros_like(item) for item in items]
         feeds[spec["name"]] = items if spec.get("sequence") else items[0]
     return feeds
 
@@ -100,8 +103,6 @@ def fill(spec: dict[str, Any], shape: tuple[int, ...], kind: str, rng: np.random
         made = fill(spec | {"dtype": "int8" if "int" in spec["dtype"] else "float32"}, shape, kind, rng)
         return decode(spec["dtype"], encode(spec["dtype"], made), shape)
     dtype, how = spec["dtype"], spec["fill"]
-    if how == "state":
-        return np.zeros(shape, dtype)
     if how == "values":
         kind_of_array = object if dtype == "string" else dtype
         return np.asarray(rng.choice(np.array(spec["values"], dtype=kind_of_array), shape), dtype=kind_of_array)
@@ -261,6 +262,12 @@ def carry(states: list[dict[str, str]], sample: dict[str, Any], before: dict[str
     return inputs
 
 
+def same_oddities(r: Array, c: Array) -> bool:
+    """NaN and infinity in the same places, infinity with the same sign."""
+    odd = ~np.isfinite(r)
+    return np.array_equal(odd, ~np.isfinite(c)) and np.array_equal(r[odd], c[odd], equal_nan=True)
+
+
 class Tally:
     """Everything known so far about one output, over all samples."""
 
@@ -282,7 +289,10 @@ class Tally:
         if reference is None or candidate is None:
             self.reason = self.reason or f"output is {'not in the source' if reference is None else 'missing'}"
             return
-        self.dtype = "string" if reference.dtype.kind in "US" else str(reference.dtype)
+        kind = "string" if reference.dtype.kind in "US" else str(reference.dtype)
+        if self.dtype not in ("", kind):
+            self.reason = self.reason or f"dtype {kind} after {self.dtype}"
+        self.dtype = kind
         self._spread(reference[:1] if reference.ndim else reference)
         if reference.shape != candidate.shape:
             self.reason = self.reason or f"shape {list(candidate.shape)} instead of {list(reference.shape)}"
@@ -327,15 +337,12 @@ class Tally:
         r, c = reference.astype(wide), candidate.astype(wide)
         self.count += r.size
         finite = np.isfinite(r)
-        odd_r, odd_c = r[~finite], c[~finite]
-        nan_same = np.array_equal(np.isnan(r), np.isnan(c))
-        if (
-            not nan_same
-            or not np.array_equal(finite, np.isfinite(c))
-            or not np.array_equal(odd_r[~np.isnan(odd_r)], odd_c[~np.isnan(odd_c)])
-        ):
+        if not all(same_oddities(*parts) for parts in ((r.real, c.real), (r.imag, c.imag))):
             self.reason = self.reason or "NaN or infinity in other places than the source's"
             return
+        if r.dtype.kind == "c":  # where one part is odd, the other one counts
+            r, c = (np.nan_to_num(value, nan=0.0, posinf=0.0, neginf=0.0) for value in (r, c))
+            finite = np.ones(r.shape, bool)
         if r.ndim in (2, 3) and r.shape[-1] >= 2 and r.size and r.dtype.kind == "f":
             self._add_decisions(r.reshape(-1, r.shape[-1]), c.reshape(-1, r.shape[-1]))
         self._add_cosine(np.where(finite, r, 0), np.where(finite, c, 0))
@@ -350,7 +357,7 @@ class Tally:
         self.max_abs = self.max_error_absolute = max(self.max_abs, float(gap.max()))
         self.max_error = max(self.max_error, float((gap / np.maximum(1.0, size)).max()))
         self.peak = max(self.peak, float(size.max()))
-        self._rescale(max(float(size.max()), float(np.abs(c).max())))
+        self._rescale(max(float(size.max()), float(np.abs(c).max()), TINY))
         if self.scale:
             r, c, gap = r / self.scale, c / self.scale, gap / self.scale
         self.sum_abs += float(gap.sum())
@@ -381,7 +388,7 @@ class Tally:
             "rows": self.top1_total,
             "flips": self.top1_total - self.top1_same,
             "top5": self.top5_same / self.top5_total if self.top5_total else None,
-            "margin": 2 * self.max_abs,
+            "margin": min(2 * self.max_abs, sys.float_info.max),
             "covered": covered,
         }
 
@@ -391,6 +398,7 @@ class Tally:
         rows_r, rows_c = (array.reshape(len(array) if array.ndim > 1 else 1, -1) for array in (r, c))
         for left, right in zip(rows_r, rows_c, strict=True):
             scale = max(float(np.abs(left).max(initial=0.0)), float(np.abs(right).max(initial=0.0))) or 1.0
+            scale = max(scale, TINY)
             left, right = left / scale, right / scale  # noqa: PLW2901 - squares must not overflow
             norms = float(np.linalg.norm(left)), float(np.linalg.norm(right))
             if norms[0] and norms[1]:
@@ -407,9 +415,11 @@ class Tally:
 
     @property
     def rel_l2(self) -> float | None:
-        if self.sq_ref == 0:
-            return 0.0 if self.sq_diff == 0 else None
-        return float(np.sqrt(self.sq_diff / self.sq_ref))
+        if self.sq_diff == 0:
+            return 0.0
+        with np.errstate(all="ignore"):
+            found = float(np.sqrt(np.float64(self.sq_diff) / np.float64(self.sq_ref)))
+        return found if np.isfinite(found) else None
 
     @property
     def top1(self) -> float | None:

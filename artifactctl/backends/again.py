@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,11 @@ from artifactctl.backends.rows import badness_of
 from artifactctl.errors import EXIT_CODES, ArtifactctlError, ArtifactDamaged, NotAvailable, SourceError
 
 Array = np.ndarray[Any, Any]
+# what reading a damaged archive of arrays may raise
+DAMAGE = (
+    *(OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, NotImplementedError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 
 
 def keep_worst(folder: str, number: str, target: str, about: dict[str, Any]) -> None:
@@ -44,14 +50,19 @@ def read_about(path: str) -> dict[str, Any]:
     if not about:
         hint = "Give a file that a failed build or verify has kept: …/evidence/worst.npz"
         raise SourceError(f"{Path(path).name} is not a kept sample", hint=hint)
-    found: dict[str, Any] = json.loads(about)
+    try:
+        found = json.loads(about)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or {"bounds", "session", "states", "batched"} - found.keys():
+        raise SourceError(f"{Path(path).name} is damaged", hint="Run what made it again: build, or verify.")
     return found
 
 
 def _read_golden(path: Path, kind: type[ArtifactctlError]) -> list[dict[str, Any]]:
     try:
         stored: list[dict[str, Any]] = core.read_golden(path)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except DAMAGE as error:
         raise kind(f"{path.name} cannot be read: {error}") from None
     return stored
 

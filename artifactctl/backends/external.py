@@ -21,12 +21,11 @@ def external_files(model: ModelProto, path: Path) -> list[str]:
             continue
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location", "")
-        pure = PurePosixPath(location.replace("\\", "/"))
-        outside = pure.is_absolute() or ".." in pure.parts or ":" in location
-        if not location or outside or not (home / pure).resolve().is_relative_to(home):
+        if not _inside(home, location):
             hint = "External data must lie beside the model; save the model again with a relative location."
+            shown = str(location)[:200]
             raise SourceError(
-                f"{path.name}: tensor {tensor.name!r} points outside the model's folder ({location!r})", hint=hint
+                f"{path.name}: tensor {tensor.name!r} points outside the model's folder ({shown!r})", hint=hint
             )
         needed[location] = max(needed.get(location, 0), _end(tensor, entries, path))
     for location, end in needed.items():
@@ -38,6 +37,20 @@ def external_files(model: ModelProto, path: Path) -> list[str]:
             message = f"{path.name}: its external data {location!r} is truncated ({file.stat().st_size} of {end} bytes)"
             raise SourceError(message, hint=hint)
     return sorted(needed)
+
+
+def _inside(home: Path, location: str | bytes) -> bool:
+    """A relative name of something below the folder; what the system cannot even look at is not."""
+    if not isinstance(location, str) or not location or "\0" in location or ":" in location:
+        return False
+    pure = PurePosixPath(location.replace("\\", "/"))
+    if pure.is_absolute() or ".." in pure.parts:
+        return False
+    try:
+        (home / pure).is_file()
+        return (home / pure).resolve().is_relative_to(home)
+    except (OSError, RuntimeError):  # a name too long, a link to itself
+        return False
 
 
 def _end(tensor: TensorProto, entries: dict[str, str], path: Path) -> int:

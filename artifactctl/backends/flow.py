@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import onnx.inliner
-from google.protobuf.message import EncodeError
+from google.protobuf.message import DecodeError, EncodeError
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from artifactctl.backends import graph
@@ -20,7 +20,10 @@ HIGHEST_RANK = 64
 _DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
 _RESHAPED = ("Identity", "Cast", "Unsqueeze", "Squeeze", "Reshape")  # a constant after these has the same numbers
 _SAME_SHAPE = ("Identity", "Cast", "DequantizeLinear")  # com.microsoft has the last one too, unknown to inference
-_INFERENCE_ERRORS = (onnx.shape_inference.InferenceError, RuntimeError, ValueError, TypeError, MemoryError, EncodeError)
+_INFERENCE_ERRORS = (
+    *(onnx.shape_inference.InferenceError, onnx.checker.ValidationError, DecodeError, EncodeError),
+    *(RuntimeError, ValueError, TypeError, MemoryError),
+)
 
 
 class Reach(NamedTuple):

@@ -19,6 +19,8 @@ from artifactctl.errors import SourceError
 
 EXTERNAL_OVER_BYTES = 1_500_000_000  # protobuf ends at 2 GiB
 DATA_SUFFIX = ".data"
+MOST_BYTES = 1 << 31  # what protobuf can hold
+LONGEST_NAME = 4096
 _QUANTIZED = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"}
 _FLOATS: dict[int, str] = {
     TensorProto.FLOAT: "fp32",
@@ -31,10 +33,13 @@ _FLOATS: dict[int, str] = {
 def load(path: Path, *, with_data: bool = True) -> ModelProto:
     """The model, or a SourceError that says what is wrong with the file."""
     try:
-        head = path.open("rb").read(64)
+        head, size = path.open("rb").read(64), path.stat().st_size
     except OSError as error:
         hint = "Check the path; paths in artifactctl.yaml are relative to its folder."
         raise SourceError(f"{path.name} cannot be read: {error.strerror}", hint=hint) from None
+    if size >= MOST_BYTES:
+        hint = "Save its weights as external data: onnx.save_model(model, FILE, save_as_external_data=True)."
+        raise SourceError(f"{path.name} is larger than 2 GiB, which no ONNX file can be", hint=hint)
     if not head:
         raise SourceError(f"{path.name} is empty", hint="Export or fetch the model again.")
     if head.startswith(b"version https://git-lfs"):
@@ -48,7 +53,8 @@ def load(path: Path, *, with_data: bool = True) -> ModelProto:
         hint = "An ONNX model has an IR version, an opset and at least one output; fetch or export it again."
         raise SourceError(f"{path.name} is not an ONNX model", hint=hint)
     if not _is_text(model):
-        raise SourceError(f"{path.name} is damaged: a name in it is not text", hint="Fetch or export it again.")
+        message = f"{path.name} is damaged: a name in it is not text, or longer than {LONGEST_NAME} characters"
+        raise SourceError(message, hint="Fetch or export it again.")
     if with_data:
         load_external(model, path)
     else:
@@ -66,7 +72,7 @@ def _is_text(model: ModelProto) -> bool:
         values = (*graph.input, *graph.output, *graph.value_info)
         words += [value.name for value in (*values, *graph.initializer)]
         words += [dim.dim_param for value in values for dim in value.type.tensor_type.shape.dim]
-    return all(isinstance(word, str) for word in words)
+    return all(isinstance(word, str) and len(word) <= LONGEST_NAME for word in words)
 
 
 def graphs(model: ModelProto) -> Iterator[GraphProto]:
@@ -234,6 +240,7 @@ def clean(model: ModelProto) -> None:
     for value in (*model.graph.value_info, *model.graph.input, *model.graph.output, *model.graph.initializer):
         del value.metadata_props[:]
     del model.graph.metadata_props[:]
+    del model.training_info[:]  # nothing runs it, and it may point anywhere
     used = {node.domain for node in nodes(model)} | {function.domain for function in model.functions}
     used = {domain.removesuffix("ai.onnx") for domain in used} or {""}  # both names of the default domain are one
     kept = [entry for entry in model.opset_import if entry.domain.removesuffix("ai.onnx") in used]

@@ -50,7 +50,7 @@ def guesses(plan: dict[str, Any], symbols: list[str], batch: set[str], data: Dim
         image = len(spec["shape"]) == 4 and spec["fill"] in ("float", "range")
         for size in spec["shape"]:
             if size in symbols and size not in likely:
-                past = spec["fill"] == "state" and "past" in size.lower()  # a decoder's first step has none
+                past = bool(spec.get("state")) and "past" in size.lower()  # a decoder's first step has none
                 likely[size] = 1 if size in batch else 0 if past else 64 if image else 16
     yield likely | {name: size for name, size in data.items() if name in symbols}
     for size in SIZES:

@@ -12,6 +12,7 @@ from artifactctl.backends.states import continue_sequence
 from artifactctl.errors import NO_MEMORY_HINT, SourceError
 
 KINDS = ("normal", "uniform", "normal", "uniform", "outlier")
+STARTS = (0, 1, 4)  # of the kinds: where sequences of a model with state begin
 REDRAWS = 4  # a draw that is refused may only have been an unlucky one
 MOST_FACTORS = 6  # free dimensions that are combined in pairs; further ones are tried one by one
 
@@ -38,15 +39,19 @@ class Planner:
         for spec in self.plan["inputs"]:
             for pair in states:
                 if pair["input"] == spec["name"]:
-                    spec |= {"fill": "state", "why": f"state: zero at first, then what {pair['output']!r} gave"}
+                    fed = (
+                        f"state: zero at the start of a sequence, then what {pair['output']!r} gave; else {spec['why']}"
+                    )
+                    spec |= {"state": True, "why": fed}
         self.plan["states"] = states
         base = self._base_dims(data or {}, optional=data is not None)
         if base is None:
             return False  # only the user's own data fit
         kinds = self._kinds if self.plan["inputs"] else KINDS[:1]
         for position, kind in enumerate(kinds):
-            self._add(kind, base, draws=4 * REDRAWS)  # these must be found
-            if states and position in (0, 1, 4) and not continue_sequence(self.plan, self._session, self._sums):
+            starts = bool(states) and position in STARTS
+            self._add(kind, base, draws=4 * REDRAWS, rest=starts)  # these must be found
+            if starts and not continue_sequence(self.plan, self._session, self._sums):
                 # what looked like state is none: everything once more, without it
                 self.plan |= {"inputs": own, "sets": [], "outside": [], "draws": 0}
                 return self.make([], data)
@@ -58,11 +63,16 @@ class Planner:
     def _whole(self, dims: lattice.Dims) -> lattice.Dims:
         return lattice.complete(dims, self._sums)
 
-    def _add(self, kind: str, dims: lattice.Dims, draws: int = REDRAWS) -> bool:
-        """Append a set; one that the judge refuses is drawn anew a few times, then recorded as outside the domain."""
+    def _add(self, kind: str, dims: lattice.Dims, draws: int = REDRAWS, rest: bool = False) -> bool:
+        """Append a set; one that the judge refuses is drawn anew a few times, then recorded as outside the domain.
+
+        With `rest` states are zero; else they are drawn too, unless the model takes no such state.
+        """
         plan, message, dims = self.plan, None, self._whole(dims)
-        for _ in range(draws):
-            entry = {"kind": kind, "dims": dims, "draw": plan["draws"]}
+        for turn in range(draws):
+            entry: dict[str, Any] = {"kind": kind, "dims": dims, "draw": plan["draws"]}
+            if rest or (plan["states"] and turn >= draws // 2):
+                entry["rest"] = True
             plan["draws"] += 1
             message = _refusal(self._judge, plan | {"sets": [entry]}) if self._judge else None
             if message is None:
@@ -76,7 +86,7 @@ class Planner:
         for position, sizes in enumerate(lattice.larger_batches(base, self._batch)):
             if self._judge is None and position >= len(lattice.BATCHES):
                 break
-            if self._add(KINDS[0], sizes):
+            if self._add(KINDS[0], sizes, rest=bool(self.plan["states"])):
                 self.plan["batched"] = True
                 self._batch = {symbol for symbol in base if sizes[symbol] != base[symbol]}  # under whatever names
                 if self.plan["states"]:
@@ -158,7 +168,7 @@ class Planner:
                 if lattice.elements(self.plan["inputs"], dims) > lattice.LARGEST_INPUT and message:
                     continue
                 for draw in range(REDRAWS):
-                    entry = {"kind": "normal", "dims": dims, "draw": draw}
+                    entry = {"kind": "normal", "dims": dims, "draw": draw, "rest": True}
                     message = _refusal(self._session, self.plan | {"sets": [entry]}) or ""
                     if not message:
                         return guess

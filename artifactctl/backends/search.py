@@ -14,6 +14,7 @@ from artifactctl.backends.npz import sample_arrays, write_npz
 from artifactctl.backends.rows import badness_of
 
 FARTHEST = 30.0  # of a float that nothing limits: what the widest kind of sample reaches
+LEAP = 0.1
 RESTART_AFTER = 40  # tries without success
 
 Array = np.ndarray[Any, Any]
@@ -105,13 +106,16 @@ class Climber:
     def _moved(self, spec: dict[str, Any]) -> Any:
         assert self._here.feeds is not None
         value = self._here.feeds[spec["name"]]
-        if isinstance(value, list) or not value.size or spec["fill"] in ("state", "string", "bool", "mask"):
+        if isinstance(value, list) or not value.size or spec["fill"] in ("string", "bool", "mask"):
             return value
         chosen = self._rng.random(value.shape) < self._rng.choice([0.02, 0.2, 1.0])
         if value.dtype.kind == "f":
-            low, high = spec.get("range") or (-FARTHEST, FARTHEST)
+            far = max(FARTHEST, float(np.abs(value).max()))
+            low, high = spec.get("range") or (-far, far)
             if spec["fill"] == "values":
                 return np.where(chosen, self._rng.choice(np.asarray(spec["values"], value.dtype), value.shape), value)
+            if self._rng.random() < LEAP:  # over what looks flat from here
+                return np.where(chosen, self._rng.uniform(low, high, value.shape), value).astype(value.dtype)
             size = self._width * max(1e-3, float(np.abs(value).max()))
             moved = value + chosen * self._rng.standard_normal(value.shape) * size
             return np.clip(moved, low, high).astype(value.dtype)

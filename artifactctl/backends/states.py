@@ -19,18 +19,23 @@ _ENDS = (
 )
 _SHORT = re.compile(r"([hc])(x|0|n|_0|_n)*\Z")  # h0 and hn, cx and c_n
 
+_STATEFUL = re.compile(r"state|hidden|cell|cache|memor|past|present|\b[hc]([0nx]|_|\b)", re.IGNORECASE)
+_FLOATS = ("float16", "float32", "float64")
+
 Array = np.ndarray[Any, Any]
 
 
 def pair_states(model: onnx.ModelProto, inputs: list[dict[str, Any]]) -> list[dict[str, str]]:
     """Float inputs that pair with an output: by name and shape, or by a shape that the main input does not have."""
     outputs = [value for value in graph.inspect_values(model.graph.output) if value["shape"]]
-    asked = [spec for spec in inputs if spec["dtype"].startswith("float") and spec["shape"]]
+    asked = [spec for spec in inputs if spec["dtype"] in _FLOATS and spec["shape"]]
     if len(inputs) < 2:
         return []
     pairs: dict[str, str] = {}
     for spec in asked:
         core_name = _core_name(spec["name"])
+        if spec is inputs[0] and not _STATEFUL.search(spec["name"]):
+            continue  # what comes first is what the model is about
         for value in outputs:
             same = core_name and core_name == _core_name(value["name"]) and value["dtype"] == spec["dtype"]
             if same and _fits(spec["shape"], value["shape"]) and value["name"] not in pairs.values():
@@ -46,7 +51,9 @@ def _by_shape(main: dict[str, Any], asked: list[dict[str, Any]], outputs: list[d
     pairs: dict[str, str] = {}
     for shape in {_known(spec["shape"]) for spec in asked} - {_known(main["shape"])}:
         taken = [spec["name"] for spec in asked if _known(spec["shape"]) == shape]
-        given = [value["name"] for value in outputs[1:] if _known(value["shape"]) == shape]
+        given = [
+            value["name"] for value in outputs[1:] if _known(value["shape"]) == shape and value["dtype"] in _FLOATS
+        ]
         if len(taken) == len(given) and len(shape) > 1 and any(size is not None and size > 1 for size in shape):
             pairs |= dict(zip(taken, given, strict=True))
     return pairs

@@ -58,6 +58,8 @@ def _searched(
     target = crew.scratch / "searched.npz"
     asked = {"reference": str(source.resolve()), "seconds": seconds, "target": str(target)}
     result = _ask(crew, "search_worst", **asked, **common)
+    if not result["outputs"]:
+        raise SourceError("the source refuses every input of the search", hint="Name the file it was built from.")
     outputs = [output | {"name": f"{output['name']} (search)"} for output in result["outputs"]]
     failed = not all(output["passed"] for output in outputs)
     if failed and request.worst and target.exists():

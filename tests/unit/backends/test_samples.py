@@ -120,11 +120,10 @@ def test_a_model_without_inputs_has_one_set(tmp_path: Path) -> None:
 
 
 def test_inputs_that_cannot_be_made_up(tmp_path: Path) -> None:
-    odd = helper.make_tensor_value_info("b", TensorProto.FLOAT4E2M1, [2])
-    made = model(
-        [node("Identity", ["b"], ["y"])], [odd], [helper.make_tensor_value_info("y", TensorProto.FLOAT4E2M1, [2])]
-    )
-    with pytest.raises(SourceError, match="input 'b' is of type float4e2m1, which cannot be made up"):
+    table = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    words = node("DictVectorizer", ["b"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a", "c"])
+    made = model([words], [helper.make_value_info("b", table)], [floats("y", 1, 2)], domains=("ai.onnx.ml",))
+    with pytest.raises(SourceError, match="input 'b' is of type map, which cannot be made up"):
         plan(write(made, tmp_path / "m.onnx"))
 
 
