@@ -91,6 +91,10 @@ def make_inputs(plan: dict[str, Any], seed: list[int], index: int) -> dict[str, 
     feeds: dict[str, Any] = {}
     for spec in plan["inputs"]:
         shape = tuple(chosen["dims"].get(size, size) for size in spec["shape"])
+        if spec["fill"] == "arrays":  # whole arrays that go together with those of other inputs
+            array = spec["arrays"][chosen["draw"] % len(spec["arrays"])]
+            feeds[spec["name"]] = np.array(array, spec["dtype"]).reshape(shape)
+            continue
         items = [fill(spec, shape, chosen["kind"], rng) for _ in range(3 if spec.get("sequence") else 1)]
         if spec.get("state") and chosen.get("rest"):
             items = [np.zeros_like(item) for item in items]
@@ -562,7 +566,7 @@ def open_session(path: Path | str, settings: dict[str, Any]) -> Any:
     return session
 
 
-def make_session(path: Path | str, settings: dict[str, Any], *, fall_back: bool) -> Any:
+def make_session(path: Path | str | bytes, settings: dict[str, Any], *, fall_back: bool) -> Any:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -584,11 +588,11 @@ def make_session(path: Path | str, settings: dict[str, Any], *, fall_back: bool)
         raise Failure(9, "NotAvailable", f"{name} is not available here (this machine has {', '.join(here)})", hint)
     if name != "CPUExecutionProvider" and not fall_back:
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    own = settings.get("options") or {}
+    own, model = settings.get("options") or {}, path if isinstance(path, bytes) else str(path)
     if name in PLUGINS and (devices := [device for device in ort.get_ep_devices() if device.ep_name == name]):
         options.add_provider_for_devices(devices[:1], own)
-        return ort.InferenceSession(str(path), options)
-    return ort.InferenceSession(str(path), options, providers=[(name, own)], enable_fallback=0)
+        return ort.InferenceSession(model, options)
+    return ort.InferenceSession(model, options, providers=[(name, own)], enable_fallback=0)
 
 
 def placement(session: Any) -> dict[str, list[str]] | None:

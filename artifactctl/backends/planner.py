@@ -6,14 +6,18 @@ import json
 import re
 from typing import Any
 
+import numpy as np
+
 from artifactctl.backends import core, lattice
 from artifactctl.backends.consumers import DECLARED, GUESSED
+from artifactctl.backends.messages import first_line
 from artifactctl.backends.states import continue_sequence
 from artifactctl.errors import NO_MEMORY_HINT, SourceError
 
 KINDS = ("normal", "uniform", "normal", "uniform", "outlier")
 STARTS = (0, 1, 4)  # of the kinds: where sequences of a model with state begin
 REDRAWS = 4  # a draw that is refused may only have been an unlucky one
+SHORT, TRIALS, MOST_TAKEN = 9, 4000, 8  # elements of an input, tries, and what is enough
 MOST_FACTORS = 6  # free dimensions that are combined in pairs; further ones are tried one by one
 
 
@@ -63,6 +67,10 @@ class Planner:
     def _whole(self, dims: lattice.Dims) -> lattice.Dims:
         return lattice.complete(dims, self._sums)
 
+    def _feeds(self, entry: dict[str, Any]) -> dict[str, Any]:
+        feeds: dict[str, Any] = core.make_inputs(self.plan | {"sets": [entry]}, [self.plan["seed"]], 0)
+        return feeds
+
     def _add(self, kind: str, dims: lattice.Dims, draws: int = REDRAWS, rest: bool = False) -> bool:
         """Append a set; one that the judge refuses is drawn anew a few times, then recorded as outside the domain.
 
@@ -74,7 +82,7 @@ class Planner:
             if rest or (plan["states"] and turn >= draws // 2):
                 entry["rest"] = True
             plan["draws"] += 1
-            message = _refusal(self._judge, plan | {"sets": [entry]}) if self._judge else None
+            message = _refusal(self._judge, self._feeds(entry)) if self._judge else None
             if message is None:
                 plan["sets"].append(entry)
                 return True
@@ -169,18 +177,47 @@ class Planner:
                     continue
                 for draw in range(REDRAWS):
                     entry = {"kind": "normal", "dims": dims, "draw": draw, "rest": True}
-                    message = _refusal(self._session, self.plan | {"sets": [entry]}) or ""
+                    message = _refusal(self._session, self._feeds(entry)) or ""
                     if not message:
                         return guess
         if optional:
             return None
+        if (found := self._by_trial()) is not None:
+            return found
         if re.search(r"bad_alloc|allocate memory|Unable to allocate", message):
             raise SourceError(f"out of memory: {message}", hint=NO_MEMORY_HINT)
         hint = (
             "No made-up input fits. Give real ones in artifactctl.yaml: data: {samples: FILE.npz}, "
             "and their sizes: source: {onnx: FILE, inputs: {NAME: {shape: […], dtype: …}}}."
         )
-        raise SourceError(f"the model refuses every input that was tried; the last reason: {message}", hint=hint)
+        raise SourceError(
+            f"ONNX Runtime cannot run it: it refuses every input that was tried; the last reason: {message}", hint=hint
+        )
+
+    def _by_trial(self) -> lattice.Dims | None:
+        """Short integer inputs whose elements depend on each other (shapes, axes, sizes), as the model takes them."""
+        short = [
+            spec for spec in self.plan["inputs"]
+            if spec["fill"] == "range" and "int" in spec["dtype"] and spec["why"] != DECLARED
+            and not spec.get("sequence") and all(isinstance(size, int) for size in spec["shape"])
+            and lattice.elements([spec], {}) <= SHORT
+        ]  # fmt: skip
+        guess = next(lattice.guesses(self.plan, self._symbols, self._batch, {}))
+        dims, dice = self._whole(guess), np.random.default_rng([self.plan["seed"], TRIALS])
+        taken: list[dict[str, list[int]]] = []
+        for draw in range(TRIALS if short else 0):
+            feeds = self._feeds({"kind": "normal", "dims": dims, "draw": draw, "rest": True})
+            for spec in short:
+                low = 0 if spec["dtype"].startswith("u") else -2
+                feeds[spec["name"]] = dice.integers(low, SHORT, tuple(spec["shape"])).astype(spec["dtype"])
+            if _refusal(self._session, feeds) is None:
+                taken.append({spec["name"]: feeds[spec["name"]].reshape(-1).tolist() for spec in short})
+                if len(taken) == MOST_TAKEN:
+                    break
+        for spec in short if taken else ():
+            del spec["range"]
+            spec |= {"fill": "arrays", "arrays": [entry[spec["name"]] for entry in taken], "why": "found by trial"}
+        return guess if taken else None
 
     def _narrow(self, limit: int) -> bool:
         """Integers become smaller: sizes, counts and flags accept that more often. The user's word stays."""
@@ -192,9 +229,9 @@ class Planner:
         return before != json.dumps(self.plan["inputs"])
 
 
-def _refusal(session: Any, plan: dict[str, Any]) -> str | None:
+def _refusal(session: Any, feeds: dict[str, Any]) -> str | None:
     try:
-        core.run(session, core.make_inputs(plan, [plan["seed"]], 0))
+        core.run(session, feeds)
     except core.runtime_errors() as error:
-        return str(error)
+        return first_line(error)
     return None

@@ -182,7 +182,12 @@ def inspect_text(data: Mapping[str, Any]) -> str:
 
 def _plan_lines(plan: Mapping[str, Any]) -> list[str]:
     rows = [
-        (spec["name"], spec["fill"], str(spec.get("range") or spec.get("values") or "–"), spec["why"])
+        (
+            spec["name"],
+            spec["fill"],
+            str(spec.get("range") or spec.get("values") or spec.get("arrays") or "–"),
+            spec["why"],
+        )
         for spec in plan["inputs"]
     ]
     lines = [table(("tried with", "how", "which", "why"), rows)]

@@ -230,3 +230,18 @@ def test_ids_and_a_mask_of_one_length(tmp_path: Path) -> None:
         feeds = core.make_inputs(found, [1], index)
         assert feeds["ids"].shape == feeds["attention_mask"].shape
         assert 0 <= feeds["ids"].min() <= feeds["ids"].max() < 30
+
+
+def test_vectors_whose_elements_depend_on_each_other_are_found_by_trial(tmp_path: Path) -> None:
+    """A shape for 24 elements: hardly any three small numbers make one, and no rule says which."""
+    made = model(
+        [node("Reshape", ["x", "shape"], ["y"])],
+        [floats("x", 2, 3, 4), ints("shape", 3)],
+        [floats("y", None, None, None)],
+    )
+    found = plan_inputs(write(made, tmp_path / "a" / "m.onnx"), {}, SETTINGS, 3, True, None)
+    spec = found["inputs"][1]
+    assert (spec["fill"], spec["why"]) == ("arrays", "found by trial")
+    assert all(len(array) == 3 for array in spec["arrays"])
+    assert len(found["sets"]) >= 5
+    assert found["outside"] == []
