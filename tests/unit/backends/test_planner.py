@@ -239,7 +239,7 @@ def test_vectors_whose_elements_depend_on_each_other_are_found_by_trial(tmp_path
         [floats("x", 2, 3, 4), ints("shape", 3)],
         [floats("y", None, None, None)],
     )
-    found = plan_inputs(write(made, tmp_path / "a" / "m.onnx"), {}, SETTINGS, 3, True, None)
+    found = plan_inputs(write(made, tmp_path / "m.onnx"), {}, SETTINGS, 3, True, None)
     spec = found["inputs"][1]
     assert (spec["fill"], spec["why"]) == ("arrays", "found by trial")
     assert all(len(array) == 3 for array in spec["arrays"])
