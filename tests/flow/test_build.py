@@ -79,7 +79,8 @@ def test_every_recipe_is_shown_with_its_reason(cli: Callable[..., Finished], tmp
     assert passes["fuse_add_bias_into_conv"] == "unchanged"
     again = cli("build", "cnn.onnx", "--json")
     assert again.json["data"]["artifacts"][0]["status"] == "unchanged"
-    assert again.json["data"]["artifacts"][0]["candidates"] == list(found.values())
+    before = [entry | {"worst": None} for entry in found.values()]  # samples are kept by the build that found them
+    assert again.json["data"]["artifacts"][0]["candidates"] == before
 
 
 def test_a_changed_model_is_a_new_version(cli: Callable[..., Finished], tmp_path: Path) -> None:
