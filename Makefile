@@ -30,6 +30,7 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy --strict
 	$(BIN)/mypy --strict templates/validate.py
+	MYPYPATH=templates $(BIN)/mypy --strict templates/bench.py
 
 unit: $(STAMP)
 	$(BIN)/python -m pytest

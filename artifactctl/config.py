@@ -9,7 +9,7 @@ from typing import Any
 
 from artifactctl import __version__, folder, recipes, schema, yamlfile
 from artifactctl.errors import ConfigError, SourceError
-from artifactctl.project import Bound, Data, Equivalence, InputSpec, Latency, ModelConfig, Project, Source
+from artifactctl.project import Bound, Budgets, Data, Equivalence, InputSpec, Latency, ModelConfig, Project, Source
 from artifactctl.resources import schema_path
 from artifactctl.versions import is_model_name, model_name_from
 
@@ -119,8 +119,18 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
             {key: _bound(shared | value) for key, value in (measures.get("outputs") or {}).items()},
             float(measures.get("search_s", 0)),
         ),
-        latency=Latency(_share(latency.get("max_regression", 0.10)), float(latency.get("budget_s", 60))),
+        latency=_latency(latency),
+        budgets=Budgets((entry.get("memory") or {}).get("max_mb"), (entry.get("size") or {}).get("max_mb")),
         providers=tuple(entry.get("providers") or ("cpu",)),
+    )
+
+
+def _latency(entry: Mapping[str, Any]) -> Latency:
+    return Latency(
+        max_regression=_share(entry.get("max_regression", 0.10)),
+        confidence=float(entry.get("confidence", 0.99)),
+        budget_s=float(entry.get("budget_s", 60)),
+        max_ms=entry.get("max_ms"),
     )
 
 

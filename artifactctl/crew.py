@@ -15,10 +15,11 @@ from artifactctl.process import OperationFailed, Worker, WorkerDied
 from artifactctl.project import Limits
 
 LONGEST_MESSAGE = 3000
+OLIVE_LOAD_S = 600.0
 
 
 class Crew:
-    """`runner` runs ONNX Runtime, `framework` the user's torch code, `olive` the passes.
+    """`runner` runs ONNX Runtime, `timer` times it, `framework` runs the user's torch code, `olive` the passes.
 
     One crew serves any number of models, one after the other: Olive is loaded once.
     """
@@ -51,10 +52,6 @@ class Crew:
         return self._workers[name]
 
     @property
-    def runner(self) -> Worker:
-        return self._worker("runner")
-
-    @property
     def framework(self) -> Worker:
         return self._worker("framework", self._root)
 
@@ -71,19 +68,22 @@ class Crew:
         if self._loading:
             self._loading = False
             try:
-                worker.result(timeout_s=self.limits.time_s)
+                worker.result(timeout_s=OLIVE_LOAD_S)  # loading is not the model's work
             except NotAvailable as error:
                 raise NotAvailable(f"Olive cannot be used: {error}", hint="pip install 'artifactctl[build]'") from None
         return worker
 
     def ask(self, name: str, operation: str, **arguments: Any) -> Any:
         """A call to the runner or the framework; a crash or an unforeseen failure is the model's, and a SourceError."""
-        worker = self.runner if name == "runner" else self.framework
-        what = "ONNX Runtime" if name == "runner" else "torch"
+        worker = self.framework if name == "framework" else self._worker(name)
+        what = "torch" if name == "framework" else "ONNX Runtime"
         try:
             return worker.call(operation, timeout_s=self.limits.time_s, **arguments)
         except WorkerDied as error:
             self.dismiss(name)
+            if error.timed_out:
+                message = f"the model takes too long: {error.why} ({operation})"
+                raise SourceError(message, hint="Give it more with --time-limit S.") from None
             message = f"the model brings {what} down: {error.why} ({operation})"
             hint = f"Try another version of {what}, or export the model anew; '-v' shows what was printed."
             raise SourceError(self.plain(message), hint=hint) from None

@@ -7,7 +7,7 @@ from typing import Any
 from artifactctl.errors import SourceError
 
 MIN_SETS = 5
-SET_KEYS = ("kind", "dims", "draw", "rest", "follows")  # of a planned set: what makes its inputs
+SET_KEYS = ("kind", "dims", "draw", "rest", "narrow", "follows")  # of a planned set: what makes its inputs
 
 
 def inside_domain(

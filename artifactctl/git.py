@@ -19,3 +19,31 @@ def describe(directory: Path) -> dict[str, Any]:
     except (git.InvalidGitRepositoryError, git.NoSuchPathError, git.GitCommandError):
         pass
     return found
+
+
+def fetch_tagged(home: Path, model: str, version: int, target: Path) -> Path | None:
+    """An artifact's folder as its tag holds it, written below `target`; None where there is no such tag."""
+    try:
+        import git
+    except ImportError:
+        return None
+    try:
+        with git.Repo(home, search_parent_directories=True) as repository:
+            tag = next((tag for tag in repository.tags if tag.name == f"{model}/artifact_v{version}"), None)
+            if tag is None:
+                return None
+            place = f"/{model}/artifact_v{version}/"
+            found = None
+            for blob in tag.commit.tree.traverse():
+                if not isinstance(blob, git.Blob):
+                    continue
+                at = f"/{blob.path}".find(place)
+                if at >= 0:
+                    inner = f"/{blob.path}"[at + len(place) :]
+                    found = target / f"artifact_v{version}"
+                    (found / inner).parent.mkdir(parents=True, exist_ok=True)
+                    with (found / inner).open("wb") as file:
+                        blob.stream_data(file)
+            return found
+    except (git.InvalidGitRepositoryError, git.NoSuchPathError, git.GitCommandError, ValueError):
+        return None

@@ -46,10 +46,9 @@ def build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
         source = read_source(config, request.root, scratch, crew)
         say("asking the source for its answers")
         reference = make_reference(source, config.providers[0], scratch, crew)
-        tried = []
-        for name in names:
-            reference, item = search(reference, _try(reference, name, scratch, crew, say), scratch, crew)
-            tried.append(explain(reference, item, scratch, crew))
+        tried = [_try(reference, name, scratch, crew, say) for name in names]
+        reference, tried = search(reference, tried, scratch, crew)
+        tried = [explain(reference, item, scratch, crew) for item in tried]
         if named_by_user and all(item.candidate.broken for item in tried):
             reasons = "\n".join(f"  {item.candidate.recipe}: {item.candidate.failure}" for item in tried)
             raise OptimizeError(f"no recipe gave a model\n{reasons}")

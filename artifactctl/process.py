@@ -37,9 +37,9 @@ _QUIET = {
 class WorkerDied(Exception):
     """The child ended without an answer: a native crash, a kill, or no answer in time."""
 
-    def __init__(self, operation: str, why: str, log: str) -> None:
+    def __init__(self, operation: str, why: str, log: str, *, timed_out: bool = False) -> None:
         super().__init__(f"{why} during {operation}")
-        self.operation, self.why, self.log = operation, why, log
+        self.operation, self.why, self.log, self.timed_out = operation, why, log, timed_out
 
 
 class OperationFailed(Exception):
@@ -101,7 +101,8 @@ class Worker:
             line = self._answers.get(timeout=timeout_s)
         except queue.Empty:
             self.close()
-            raise WorkerDied(operation, f"no answer within {timeout_s:g} s", self._log()) from None
+            why = f"no answer within {timeout_s:g} s"
+            raise WorkerDied(operation, why, self._log(), timed_out=True) from None
         if line is None or not line.endswith("\n"):  # nothing, or half an answer
             self._answers.put(None)  # it stays dead
             raise WorkerDied(operation, _cause(self._process.wait()), self._log())

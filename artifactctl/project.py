@@ -64,7 +64,15 @@ class Equivalence:
 @dataclass(frozen=True, slots=True)
 class Latency:
     max_regression: float = 0.10
+    confidence: float = 0.99
     budget_s: float = 60.0
+    max_ms: float | None = None  # absolute budgets hold on the machine of the saved baseline only
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    memory_mb: float | None = None
+    size_mb: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,7 @@ class ModelConfig:
     recipes: tuple[str, ...] = ("auto",)
     equivalence: Equivalence = Equivalence()
     latency: Latency = Latency()
+    budgets: Budgets = Budgets()
     providers: tuple[str, ...] = ("cpu",)
 
 

@@ -176,6 +176,7 @@ class Candidate:
     broken: bool = False  # the recipe failed, rather than not applying or changing nothing
     stages: tuple[tuple[str, Path], ...] = ()  # what each pass that changed something wrote
     olive_file: Path | None = None  # of a recipe that is the user's own
+    died: bool = False  # the process that ran it crashed or took too long: another time it may not
 
     @property
     def changes(self) -> list[str]:
@@ -184,23 +185,38 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    p50_ms: float | None
-    load_ms: float | None
+    """One model by itself; absolute numbers are history, never the judge. None where it was not measured."""
+
     size_bytes: int
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    load_ms: float | None = None
+    first_run_ms: float | None = None
+    throughput_per_s: float | None = None
+    peak_rss_mb: float | None = None
+    cpu_cores: float | None = None
+    intervals: Mapping[str, tuple[float, float] | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyReport:
-    """Candidate against source in pairs; `ratio` is candidate time divided by source time."""
+    """Candidate against a baseline in pairs; `ratio` is candidate time divided by baseline time."""
 
     provider: str
+    verdict: str  # not-slower, regression, not-proven
     ratio: float | None
     ratio_low: float | None
     ratio_high: float | None
+    detection_limit: float | None  # the smallest slow-down that it could have seen
+    limit: float
+    confidence: float
     pairs: int
     rounds: int
+    seconds: float
     candidate: Timing
     baseline: Timing
+    against: str = "source"
     sample: Mapping[str, Any] = field(default_factory=dict)  # what was timed: kind and sizes
     raw: tuple[Mapping[str, Any], ...] = ()
 
@@ -231,6 +247,7 @@ class Tried:
             "passes": [asdict(result) for result in self.candidate.passes],
             "equivalence": self.equivalence.summary() if self.equivalence else None,
             "culprit": dict(self.culprit) if self.culprit else None,
+            "died": self.candidate.died,
             "latency": self.latency.summary() if self.latency else None,
         }
 

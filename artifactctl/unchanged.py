@@ -19,6 +19,8 @@ def find_unchanged(request: BuildRequest, say: Say) -> folder.ArtifactFolder | N
             found = yamlfile.read(path / folder.METADATA).data
             if not is_unchanged(request.config, request.root, found):
                 continue
+            if any(entry.get("died") for entry in found["recipe"]["candidates"]):
+                continue  # a recipe ran out of time, or crashed: it may not again
             damage = folder.damage(path)
             number, _, recipe = (found[key] for key in ("version", "accuracy_drop", "recipe"))
             damage += [f"recipe.{key} is missing" for key in ("name", "reason", "candidates") if key not in recipe]

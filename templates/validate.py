@@ -21,6 +21,7 @@ import hashlib
 import importlib
 import importlib.util
 import json
+import math
 import os
 import re
 import sys
@@ -95,7 +96,8 @@ def make_inputs(plan: dict[str, Any], seed: list[int], index: int) -> dict[str, 
             array = spec["arrays"][chosen["draw"] % len(spec["arrays"])]
             feeds[spec["name"]] = np.array(array, spec["dtype"]).reshape(shape)
             continue
-        items = [fill(spec, shape, chosen["kind"], rng) for _ in range(3 if spec.get("sequence") else 1)]
+        plain = {key: value for key, value in spec.items() if not (chosen.get("narrow") and key == "wide")}
+        items = [fill(plain, shape, chosen["kind"], rng) for _ in range(3 if spec.get("sequence") else 1)]
         if spec.get("state") and chosen.get("rest"):
             items = [np.zeros_like(item) for item in items]
         feeds[spec["name"]] = items if spec.get("sequence") else items[0]
@@ -114,7 +116,10 @@ def fill(spec: dict[str, Any], shape: tuple[int, ...], kind: str, rng: np.random
         low, high = spec["range"]
         if dtype.startswith(("float", "double")):
             return np.asarray(low + (high - low) * rng.random(shape)).astype(dtype)
-        return np.asarray(rng.integers(int(low), int(high), shape, endpoint=True)).astype(dtype)
+        if kind == "outlier" and spec.get("wide"):  # nothing says that they are small
+            return np.asarray(rng.choice(np.array(spec["wide"], dtype), shape))
+        whole = np.uint64 if high >= 2**63 else np.int64
+        return np.asarray(rng.integers(math.ceil(low), math.floor(high), shape, whole, endpoint=True)).astype(dtype)
     if how == "mask":
         length = shape[-1] if shape else 1
         kept = rng.integers(1, length, (*shape[:-1], 1), endpoint=True) if length else 0
@@ -123,7 +128,14 @@ def fill(spec: dict[str, Any], shape: tuple[int, ...], kind: str, rng: np.random
         return np.asarray(rng.random(shape) < 0.5)
     if how == "string":
         return np.asarray(rng.choice(np.array(WORDS, dtype=object), shape), dtype=object)
-    values = FLOAT_KINDS[kind](rng, shape)
+    if kind == "uniform" and spec.get("soft"):  # a part that the model treats in a way of its own
+        low, high = spec["soft"]
+        return np.asarray(low + (high - low) * rng.random(shape)).astype(dtype)
+    values = FLOAT_KINDS["normal" if kind == "edges" else kind](rng, shape)
+    if kind == "edges" and spec.get("edges"):  # at, just below and just above what it is compared with
+        edges = rng.choice(np.array(spec["edges"], np.float64), shape)
+        beside = edges + rng.integers(-1, 1, shape, endpoint=True) * np.maximum(1e-2, np.abs(edges) / 20)
+        values = np.where(rng.random(shape) < 0.7, beside, values)
     if how == "complex":
         values = values + 1j * FLOAT_KINDS[kind](rng, shape)
     return np.asarray(values).astype(dtype)
@@ -146,7 +158,10 @@ def flatten(name: str, value: Any) -> dict[str, Array]:
             leaves |= flatten(f"{name}[{position}]", item)
         return leaves
     array = np.asarray(value)
-    return {name: array.astype(str) if array.dtype == object else array}
+    if array.dtype == object:  # numpy drops a NUL at the end of a text
+        texts = [str(text).replace("\0", "\u2400") for text in array.reshape(-1)]
+        array = np.array(texts, dtype=str).reshape(array.shape) if texts else array.astype(str)
+    return {name: array}
 
 
 def float8_table(kind: str) -> Array:
@@ -221,9 +236,12 @@ def run(session: Any, feeds: dict[str, Any]) -> dict[str, Array]:
     leaves: dict[str, Array] = {}
     for output, value in zip(session.get_outputs(), prepare(session, feeds)(), strict=True):
         if kind := odd_type(output):
-            leaves[f"{output.name}.{kind}"] = as_read(kind, value)
+            found = {f"{output.name}.{kind}": as_read(kind, value)}
         else:
-            leaves |= flatten(output.name, value.numpy() if hasattr(value, "numpy") else value)
+            found = flatten(output.name, value.numpy() if hasattr(value, "numpy") else value)
+        if same := found.keys() & leaves.keys():
+            raise ValueError(f"two outputs would both be called {sorted(same)[0]!r}: they cannot be told apart")
+        leaves |= found
     return leaves
 
 
@@ -297,7 +315,8 @@ class Tally:
         if self.dtype not in ("", kind):
             self.reason = self.reason or f"dtype {kind} after {self.dtype}"
         self.dtype = kind
-        self._spread(reference[:1] if reference.ndim else reference)
+        for rows in (reference[:1], reference[-1:]) if reference.ndim and self.spread < 1 else (reference,):
+            self._spread(rows)
         if reference.shape != candidate.shape:
             self.reason = self.reason or f"shape {list(candidate.shape)} instead of {list(reference.shape)}"
         elif (reference.dtype.kind, candidate.dtype.kind) != ("U", "U") and reference.dtype != candidate.dtype:
@@ -492,8 +511,9 @@ class Comparison:
 
     def outputs(self, bounds: dict[str, Any]) -> list[dict[str, Any]]:
         def bound_of(leaf: str) -> Any:
-            own = bounds["outputs"]
-            return own.get(leaf) or own.get(PART.sub("", leaf)) or bounds["default"]
+            own, base = bounds["outputs"], PART.sub("", leaf)
+            part = own.get(base) if base not in self.tallies else None  # else the name only looks like a part of it
+            return own.get(leaf) or part or bounds["default"]
 
         return [tally.result(bound_of(name)) for name, tally in self.tallies.items()]
 
@@ -571,6 +591,8 @@ def make_session(path: Path | str | bytes, settings: dict[str, Any], *, fall_bac
 
     options = ort.SessionOptions()
     options.log_severity_level = 4
+    if prefix := settings.get("profile"):
+        options.enable_profiling, options.profile_file_prefix = True, prefix
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     options.add_session_config_entry("session.intra_op.allow_spinning", "1" if settings["allow_spinning"] else "0")
     options.intra_op_num_threads = settings["intra_op_threads"]

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from artifactctl.backends import core
-from artifactctl.backends.messages import first_line
+from artifactctl.backends.messages import first_line, known_failures
 from artifactctl.backends.npz import sample_arrays, write_npz
 from artifactctl.backends.proof import read_sample
 from artifactctl.backends.rows import badness_of
-from artifactctl.errors import EXIT_CODES, ArtifactctlError, ArtifactDamaged, NotAvailable, SourceError
+from artifactctl.errors import ArtifactctlError, ArtifactDamaged, NotAvailable, SourceError
 
 Array = np.ndarray[Any, Any]
 # what reading a damaged archive of arrays may raise
@@ -79,7 +78,7 @@ def verify_golden(
     """A model against stored answers; where it differs, the worst sample is kept in `worst`."""
     stored = _read_golden(Path(golden), ArtifactDamaged)
     session = open_model(path, settings)
-    report = _known_failures(core.compare_golden, session, stored[:count], plan, bounds)
+    report = known_failures(core.compare_golden, session, stored[:count], plan, bounds)
     if worst and not all(output["passed"] for output in report["outputs"]):
         states = plan.get("states", [])
         chosen = _worst_sample(session, stored[:count], states, bounds)
@@ -105,20 +104,22 @@ def _worst_sample(
     return samples[worst[1] : worst[2] + 1]
 
 
+def first_sample(golden: str, target: str) -> None:
+    """One sample alone in a file: the first that has no label, so that it is a single call and no batch of data."""
+    stored = _read_golden(Path(golden), ArtifactDamaged)
+    chosen = next((sample for sample in stored if sample["labels"] is None), stored[0] if stored else None)
+    path = Path(target)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_npz(path, sample_arrays("00000", chosen) if chosen else {})
+
+
 def verify_fresh(
     path: str, reference: str, settings: dict[str, Any], bounds: dict[str, Any], plan: dict[str, Any], count: int
 ) -> dict[str, Any]:
     """An artifact's model against a reference file on inputs that neither has seen."""
     source = open_model(reference, core.as_written(settings))
-    report = _known_failures(core.compare_fresh, open_model(path, settings), source, plan, bounds, count)
+    report = known_failures(core.compare_fresh, open_model(path, settings), source, plan, bounds, count)
     return report | {"provider": settings["provider"]}
-
-
-def _known_failures(compare: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    try:
-        return compare(*arguments)
-    except core.Failure as failure:
-        raise EXIT_CODES[failure.code](str(failure), hint=failure.hint) from None
 
 
 def open_model(path: str, settings: dict[str, Any]) -> Any:

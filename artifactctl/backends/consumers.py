@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from onnx import TensorProto
 
 from artifactctl.backends.floats import describe_float
-from artifactctl.backends.flow import Flow, as_text
+from artifactctl.backends.flow import Flow, Reach, as_text
 from artifactctl.backends.lookups import find_keys
 from artifactctl.backends.passing import FREE, Allowed
 from artifactctl.backends.ranges import INDEX_RULES, NUMBER_RULES, find_allowed
@@ -21,11 +22,33 @@ _TYPE_LIMITS = {
     for sign in ("", "u")
     for bits in (2, 4, 8, 16, 32, 64)
 }
+_WIDE = (-(2**31), -70_000, -300, -1, 0, 7, 300, 70_000, 2**31 - 1, 2**31, 2**40)  # where nothing says which
+_MOST_EDGES, _LARGEST_CONSTANT, _FARTHEST_EDGE = 64, 100_000, 1e30
 _OPEN_WIDTH = 20  # how far to go where the graph gives one end only
 
 
 class Consumers(Flow):
     """The model, prepared once for any number of `describe_input`."""
+
+    def edges(self, name: str) -> list[float]:
+        """Numbers at which a float input changes what the model does with it: tests, limits, the nodes of trees."""
+        found: set[float] = set()
+        for reach in self.follow(name):
+            if reach.step.op in (*_COMPARED, "Min", "Max", "Clip", "ThresholdedRelu"):
+                for position in range(len(reach.step.inputs)):
+                    array = self.constant(reach.step.input(position)) if position != reach.position else None
+                    found |= self._pulled_back(reach, array)
+            elif reach.step.op.startswith("TreeEnsemble"):
+                found |= self._pulled_back(reach, np.array(reach.step.attribute("nodes_values", []), np.float64))
+        ordered = sorted(found)
+        step = max(1, -(-len(ordered) // _MOST_EDGES))
+        return ordered[::step]
+
+    def _pulled_back(self, reach: Reach, array: Any) -> set[float]:
+        if array is None or not array.size or array.size > _LARGEST_CONSTANT or array.dtype.kind not in "fiu":
+            return set()
+        ends = {reach.pull((float(item), float(item)))[0] for item in array.reshape(-1)}
+        return {float(f"{item:.9g}") for item in ends if abs(item) < _FARTHEST_EDGE}
 
     def compared_values(self, name: str) -> list[Any]:
         """Constants that this input is compared with: both sides of such a test should be tried."""
@@ -49,7 +72,8 @@ def describe_input(value: dict[str, Any], consumers: Consumers) -> dict[str, Any
     if dtype == "bool":
         return _mask(value) or {"fill": "bool", "why": "booleans"}
     if dtype.startswith(("float", "bfloat")):
-        return _mask(value) or describe_float(value, consumers)
+        edges = consumers.edges(value["name"])
+        return (_mask(value) or describe_float(value, consumers)) | ({"edges": edges} if edges else {})
     return _describe_integer(value, consumers)
 
 
@@ -88,7 +112,10 @@ def _describe_integer(value: dict[str, Any], consumers: Consumers) -> dict[str, 
         return {"fill": "range", "range": [0, 1], "why": "a type id by its name"}
     few = len(value["shape"] or ()) < 2  # a vector may be a shape, and a large one would fill the memory
     small = {kind: list(_TYPE_LIMITS[kind]) for kind in ("uint2", "int2", "uint4", "int4", "uint8", "int8")}
-    return {"fill": "range", "range": small.get(dtype, [0, 9] if few else [0, 255]), "why": GUESSED}
+    least, most = _TYPE_LIMITS.get(dtype, _TYPE_LIMITS["int64"])
+    wide = [item for item in _WIDE if least <= item <= most]
+    more = {} if dtype in small else {"wide": wide}
+    return {"fill": "range", "range": small.get(dtype, [0, 9] if few else [0, 255]), "why": GUESSED} | more
 
 
 def _offered(allowed: Allowed, dtype: str) -> dict[str, Any] | None:

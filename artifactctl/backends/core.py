@@ -33,6 +33,7 @@ available_providers = _template.available_providers
 carry = _template.carry
 decode = _template.decode
 fill = _template.fill
+flatten = _template.flatten
 make_inputs = _template.make_inputs
 open_session = _template.open_session
 placement = _template.placement

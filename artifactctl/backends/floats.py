@@ -55,14 +55,19 @@ Value = dict[str, Any]
 
 
 def describe_float(value: Value, flow: Flow) -> dict[str, Any]:
-    """A range with its reason, or plain floats; `image` when the shape is that of an image."""
+    """A range with its reason, or plain floats; `image` when the shape is that of an image.
+
+    A range that an operator needs is kept to; one that is only likely (`soft`) is tried beside the rest.
+    """
     image = {"image": True} if looks_like_image(value) else {}
-    for rule in RULES:
+    for rule in (*NEEDED, *LIKELY):
         for allowed in rule(value, flow):
             if allowed.values:
                 return {"fill": "values", "values": list(allowed.values), "why": allowed.why} | image
             if _is_sane(allowed):
-                return {"fill": "range", "range": [allowed.low, allowed.high], "why": allowed.why} | image
+                ends = [allowed.low, allowed.high]
+                how = {"fill": "range", "range": ends} if rule in NEEDED else {"fill": "float", "soft": ends}
+                return how | {"why": allowed.why} | image
     return {"fill": "float", "why": "an image by its shape" if image else "floats"} | image
 
 
@@ -175,12 +180,6 @@ def _pulled(reach: Reach, ends: tuple[float, float], why: str) -> Allowed:
     return Allowed(*reach.pull(ends), why)
 
 
-RULES: tuple[Callable[[Value, Flow], Iterator[Allowed]], ...] = (
-    _looked_up,
-    _by_scales,
-    _by_metadata,
-    _by_quantization,
-    _by_clip,
-    _by_pixel_scale,
-    _by_domain,
-)
+Rules = tuple[Callable[[Value, Flow], Iterator[Allowed]], ...]
+NEEDED: Rules = (_looked_up, _by_scales, _by_domain)
+LIKELY: Rules = (_by_metadata, _by_quantization, _by_clip, _by_pixel_scale)

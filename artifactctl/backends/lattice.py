@@ -77,7 +77,7 @@ def larger_batches(base: Dims, batch: set[str]) -> Iterator[Dims]:
 def levels(base: int, is_batch: bool) -> list[int]:
     """The base size first, then 1, 2, an odd prime and a larger size."""
     prime = 3 if is_batch or base < 4 else 7 if base != 7 else 5
-    larger = 4 if is_batch else max(2 * base, 8)
+    larger = 8 if is_batch else max(2 * base, 8)
     return list(dict.fromkeys((base, 1, 2, prime, larger)))
 
 

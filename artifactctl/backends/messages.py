@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from artifactctl.backends import core
+from artifactctl.errors import EXIT_CODES
 
 _SIGNATURE = re.compile(r"/\S+\.(?:cc|h|cpp|hpp):\d+ .*?\)(?: const)? (?=[A-Z\[])")
 
@@ -13,3 +18,11 @@ def first_line(error: Exception, path: str = "") -> str:
     line = (str(error).strip().splitlines() or [type(error).__name__])[0]
     line = _SIGNATURE.sub("", line.replace(path, Path(path).name) if path else line)
     return line[:500]
+
+
+def known_failures(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """A failure of the shipped scripts as an error of ours."""
+    try:
+        return function(*arguments)
+    except core.Failure as failure:
+        raise EXIT_CODES[failure.code](str(failure), hint=failure.hint or None) from None

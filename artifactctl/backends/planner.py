@@ -18,17 +18,33 @@ KINDS = ("normal", "uniform", "normal", "uniform", "outlier")
 STARTS = (0, 1, 4)  # of the kinds: where sequences of a model with state begin
 REDRAWS = 4  # a draw that is refused may only have been an unlucky one
 SHORT, TRIALS, MOST_TAKEN = 9, 4000, 8  # elements of an input, tries, and what is enough
+REACH = (4, 16, 64, 256)  # times the base size
 MOST_FACTORS = 6  # free dimensions that are combined in pairs; further ones are tried one by one
 
 
 class Planner:
     """Collects sets of inputs in `plan`, asking the model itself which it takes."""
 
-    def __init__(self, session: Any, probe: bool, inputs: list[dict[str, Any]], batch: set[str], seed: int) -> None:
+    def __init__(
+        self,
+        session: Any,
+        probe: bool,
+        inputs: list[dict[str, Any]],
+        outputs: list[dict[str, Any]],
+        batch: set[str],
+        seed: int,
+    ) -> None:
+        self._free_axes = {
+            (value["name"], axis)
+            for value in outputs
+            for axis, size in enumerate(value["shape"] or ())
+            if axis and not isinstance(size, int)
+        }
         self._session, self._judge, self._batch = session, session if probe else None, batch
         self._symbols, self._sums = lattice.symbols_of(inputs)
         images = [spec.pop("image", False) for spec in inputs]
-        self._kinds = (*KINDS, "pixels") if any(images) else KINDS
+        self._kinds = (*KINDS, *(["pixels"] if any(images) else []))
+        self._kinds += ("edges", "edges") if any(spec.get("edges") for spec in inputs) else ()
         self.plan: dict[str, Any] = {"inputs": inputs, "seed": seed, "draws": 0, "sets": [], "batched": False}
         self.plan |= {"states": [], "batch_axes": {}, "outside": [], "branches": [], "unwatched_branches": 0}
         self.plan |= {"single_size": []}
@@ -74,13 +90,16 @@ class Planner:
     def _add(self, kind: str, dims: lattice.Dims, draws: int = REDRAWS, rest: bool = False) -> bool:
         """Append a set; one that the judge refuses is drawn anew a few times, then recorded as outside the domain.
 
-        With `rest` states are zero; else they are drawn too, unless the model takes no such state.
+        With `rest` states are zero; else they are drawn too, unless the model takes no such state. Integers of which
+        nothing is known are wide at first, then narrow.
         """
         plan, message, dims = self.plan, None, self._whole(dims)
         for turn in range(draws):
             entry: dict[str, Any] = {"kind": kind, "dims": dims, "draw": plan["draws"]}
             if rest or (plan["states"] and turn >= draws // 2):
                 entry["rest"] = True
+            if turn >= draws // 2 and any(spec.get("wide") for spec in plan["inputs"]):
+                entry["narrow"] = True
             plan["draws"] += 1
             message = _refusal(self._judge, self._feeds(entry)) if self._judge else None
             if message is None:
@@ -137,7 +156,7 @@ class Planner:
     def _levels_alone(self, base: lattice.Dims, group: list[str]) -> list[int]:
         """The sizes that a dimension takes while the others stay."""
         size, is_batch = base[group[0]], group[0] in self._batch
-        levels = lattice.levels(size, is_batch)
+        levels = lattice.levels(size, is_batch) + ([] if is_batch else self._reach(base, group))
         found = [other for other in levels if other == size or self._add_size(base | dict.fromkeys(group, other))]
         if len(found) < 2 and not is_batch:
             steps = [size * times + more for times, more in lattice.STEPS]
@@ -145,6 +164,33 @@ class Planner:
                 if len(found) < 2 and self._add_size(base | dict.fromkeys(group, other)):
                     found.append(other)
         return found
+
+    def _reach(self, base: lattice.Dims, group: list[str]) -> list[int]:
+        """The size from which an output has more than one of something: frames, windows, boxes."""
+        single = self._single_axes(base)
+        if not single or any(
+            len(spec["shape"]) > 3 for spec in self.plan["inputs"] if set(group) & set(map(str, spec["shape"]))
+        ):
+            return []
+        for times in REACH:
+            size = base[group[0]] * times
+            dims = base | dict.fromkeys(group, size)
+            if lattice.elements(self.plan["inputs"], self._whole(dims)) > lattice.LARGEST_INPUT:
+                break
+            if self._single_axes(dims) < single:
+                for kind in (*self._kinds, "scales", "scales"):  # here the model shows more than at its base size
+                    self._add(kind, dims)
+                return [size]
+        return []
+
+    def _single_axes(self, dims: lattice.Dims) -> set[tuple[str, int]]:
+        """Axes of outputs that are declared free, and are 1."""
+        entry = {"kind": "normal", "dims": self._whole(dims), "draw": 0, "rest": True, "narrow": True}
+        try:
+            found = core.run(self._session, self._feeds(entry))
+        except core.runtime_errors():
+            return set(self._free_axes)
+        return {(name, axis) for name, axis in self._free_axes if name in found and found[name].shape[axis] == 1}
 
     def _move_together(self, base: lattice.Dims, tied: list[str]) -> None:
         levels = {symbol: lattice.levels(base[symbol], False) for symbol in tied}
@@ -176,7 +222,7 @@ class Planner:
                 if lattice.elements(self.plan["inputs"], dims) > lattice.LARGEST_INPUT and message:
                     continue
                 for draw in range(REDRAWS):
-                    entry = {"kind": "normal", "dims": dims, "draw": draw, "rest": True}
+                    entry = {"kind": "normal", "dims": dims, "draw": draw, "rest": True, "narrow": True}
                     message = _refusal(self._session, self._feeds(entry)) or ""
                     if not message:
                         return guess

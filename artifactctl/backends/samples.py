@@ -34,7 +34,7 @@ def plan_inputs(
     session = open_judge(file, settings)  # first: shape inference crashes on graphs that ONNX Runtime refuses
     inputs, batch = _inputs(model, declared, Consumers(model))
     states = [pair for pair in pair_states(model, inputs) if not _declared_fill(declared.get(pair["input"]) or {})]
-    planner = Planner(session, probe, inputs, batch, seed)
+    planner = Planner(session, probe, inputs, graph.inspect_values(model.graph.output), batch, seed)
     if planner.make(states, _data_dims(inputs, samples) if samples else None):
         cover(model, file, settings, planner.plan, planner.guesses)
     return planner.plan
@@ -83,7 +83,10 @@ def _inputs(
                 batch.add(symbol)
             shape.append(symbol)
         value["shape"] = shape
-        described.append(value | (_declared_fill(own) or describe_input(value, consumers)))
+        said = _declared_fill(own)
+        if said:
+            _demand_fit(name, value["dtype"], said)
+        described.append(value | (said or describe_input(value, consumers)))
     known = [value["name"] for value in described]
     if unknown := [name for name in declared if name not in known]:
         message = f"source.inputs names {unknown[0]!r}, but the model's inputs are {', '.join(known)}"
@@ -92,11 +95,25 @@ def _inputs(
 
 
 def _declared_fill(own: dict[str, Any]) -> dict[str, Any] | None:
-    """The user's word goes before anything that the graph says."""
+    """The user's word goes before anything that the graph says, if the input can hold it."""
     for key in ("values", "range"):
         if own.get(key) is not None:
             return {"fill": key, key: list(own[key]), "why": DECLARED}
     return None
+
+
+def _demand_fit(name: str, dtype: str, fill: dict[str, Any]) -> None:
+    """Values and ranges that the type cannot hold would be bent in silence."""
+    asked = fill.get("values") or fill.get("range") or []
+    whole = "int" in dtype
+    for item in asked:
+        wrong = isinstance(item, str) != (dtype == "string") or (whole and float(item) != int(item))
+        if whole and not wrong:
+            limits = np.iinfo(dtype) if dtype in _NUMPY else np.iinfo(np.int8)
+            wrong = not limits.min <= item <= limits.max
+        if wrong:
+            hint = f"Give values that a {dtype} can hold."
+            raise ConfigError(f"source.inputs: {name!r} is {dtype}, which cannot be {item!r}", hint=hint)
 
 
 def write_samples(plan: dict[str, Any], folder: str, samples: str | None, labels: str | None) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from artifactctl.backends import core
 from artifactctl.backends.again import open_model
+from artifactctl.backends.messages import first_line
 from artifactctl.backends.npz import sample_arrays, write_npz
 from artifactctl.backends.rows import badness_of
 
@@ -84,8 +85,9 @@ class Climber:
             outputs = comparison.outputs(self._bounds)
             spot = Spot(max(map(badness_of, outputs), default=0.0), feeds, expected, outputs)
         except core.runtime_errors() as error:
-            failed = {"name": "every output", "max_error": None, "passed": False}
-            spot = Spot(np.inf, feeds, expected, [failed | {"reason": f"it cannot be run: {str(error)[:200]}"}])
+            comparison.add(expected, {})
+            why = {"reason": f"it cannot be run: {first_line(error)[:200]}"}
+            spot = Spot(np.inf, feeds, expected, [output | why for output in comparison.outputs(self._bounds)])
         if spot.score > self.best.score:
             self.best = self._here = spot
         return spot

@@ -29,10 +29,11 @@ def pair_states(model: onnx.ModelProto, inputs: list[dict[str, Any]]) -> list[di
     """Float inputs that pair with an output: by name and shape, or by a shape that the main input does not have."""
     outputs = [value for value in graph.inspect_values(model.graph.output) if value["shape"]]
     asked = [spec for spec in inputs if spec["dtype"] in _FLOATS and spec["shape"]]
+    named = [spec for spec in inputs if spec["dtype"] in (*_FLOATS, "int32", "int64") and spec["shape"]]
     if len(inputs) < 2:
         return []
     pairs: dict[str, str] = {}
-    for spec in asked:
+    for spec in named:
         core_name = _core_name(spec["name"])
         if spec is inputs[0] and not _STATEFUL.search(spec["name"]):
             continue  # what comes first is what the model is about
@@ -49,7 +50,8 @@ def pair_states(model: onnx.ModelProto, inputs: list[dict[str, Any]]) -> list[di
 def _by_shape(main: dict[str, Any], asked: list[dict[str, Any]], outputs: list[dict[str, Any]]) -> dict[str, str]:
     """As many inputs as outputs of one shape with a known size, none of them the main input or the main output."""
     pairs: dict[str, str] = {}
-    for shape in {_known(spec["shape"]) for spec in asked} - {_known(main["shape"])}:
+    shapes = dict.fromkeys(_known(spec["shape"]) for spec in asked)  # in order: a set's order is the machine's
+    for shape in [shape for shape in shapes if shape != _known(main["shape"])]:
         taken = [spec["name"] for spec in asked if _known(spec["shape"]) == shape]
         given = [
             value["name"] for value in outputs[1:] if _known(value["shape"]) == shape and value["dtype"] in _FLOATS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import json
@@ -30,11 +31,15 @@ OPERATIONS = {
     "verify_golden": "again",
     "verify_fresh": "again",
     "keep_worst": "again",
+    "first_sample": "again",
     "read_about": "again",
     "search_worst": "search",
     "float64_noise": "double",
     "first_departure": "culprit",
-    "measure_round": "timing",
+    "time_round": "timing",
+    "survey": "timing",
+    "describe_machine": "timing",
+    "profile_models": "profiling",
     "export": "framework",
     "answer": "framework",
     "olive_load": "olive_passes",
@@ -88,7 +93,8 @@ def _limit_memory(memory_mb: int | None) -> None:
     limit = (memory_mb << 20) if memory_mb else page * pages // 10 * 9
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    with contextlib.suppress(ValueError, OverflowError):  # more than the system can count is no limit
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 
 def _perform(operation: str, arguments: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ import click
 from artifactctl import __version__, errors
 from artifactctl.cli.options import Result, Settings, common_options, json_asked
 
-COMMANDS = ("init", "check", "build", "verify", "inspect", "doctor", "selftest", "schema")
+COMMANDS = ("init", "check", "build", "verify", "bench", "inspect", "profile", "doctor", "selftest", "schema")
 
 
 class Commands(click.Group):

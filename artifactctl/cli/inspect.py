@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from artifactctl.cli.options import Result, Settings, common_options, limit_options, option
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from artifactctl.project import Limits
 
 
@@ -33,10 +35,27 @@ def inspect(settings: Settings, target: str, explain: bool, limits: Limits) -> R
     inspection.existing_file(model)
     with Crew(limits=limits, verbose=settings.verbose) as crew:
         data = crew.ask("runner", "inspect", path=str(model.resolve()))
-        if explain:
-            data["plan"] = explain_inputs(model.resolve(), crew.scratch, crew)
+        if explain and artifact:
+            data["plan"] = {"outside": []} | artifact["reference"]["samples"]  # what it was proved on
+        elif explain:
+            data["plan"] = explain_inputs(model.resolve(), crew.scratch, crew, _declared(settings, model))
     data = {"path": target} | data
     if artifact:
         keys = ("model_name", "version", "precision", "optimization", "runtime", "latency_ms", "accuracy_drop")
         data["artifact"] = {key: artifact[key] for key in keys}
     return Result(data, inspect_text(data))
+
+
+def _declared(settings: Settings, model: Path) -> dict[str, Any]:
+    """What the configuration says about the inputs of this file."""
+    from dataclasses import asdict
+
+    project = settings.project()
+    for known in project.models.values() if project else ():
+        if (
+            project
+            and known.source.kind == "onnx"
+            and (project.root / known.source.target).resolve() == model.resolve()
+        ):
+            return {name: asdict(spec) for name, spec in known.source.inputs.items()}
+    return {}

@@ -64,6 +64,16 @@ class EnvOption(click.Option):
         return found if found is not None else os.environ.get(f"ARTIFACTCTL_{(self.name or '').upper()}") or None
 
 
+class Seconds(click.FloatRange):
+    """A number, which `nan` is not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if not found < float("inf"):
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
+        return found
+
+
 def option(*names: str, **attributes: Any) -> Callable[[F], F]:
     return click.option(*names, cls=EnvOption, show_envvar=False, **attributes)
 
@@ -128,9 +138,9 @@ def limit_options(command: F) -> F:
         return command(*arguments, limits=Limits(time_limit, memory_limit), **others)
 
     for decorate in (
-        option("--memory-limit", type=click.IntRange(min=64), metavar="MB",
+        option("--memory-limit", type=click.IntRange(min=256), metavar="MB",
                help="Memory of a child process  [default: nine tenths of the machine's]"),
-        option("--time-limit", type=click.FloatRange(min=1), default=1800.0, metavar="S",
+        option("--time-limit", type=Seconds(min=1), default=1800.0, metavar="S",
                help="Seconds that one step of a model may take  [default: 1800]"),
     ):  # fmt: skip
         with_limits = decorate(with_limits)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from artifactctl.cli.options import Result, Settings, common_options, limit_options, option, provider_option
+from artifactctl.cli.options import Result, Seconds, Settings, common_options, limit_options, option, provider_option
 from artifactctl.errors import ArtifactDamaged, NotEquivalent
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 )
 @option(
     "--search",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(min=0, min_open=True),
     metavar="S",
     help="Look S seconds long for an input on which it differs more; needs the source.",
 )

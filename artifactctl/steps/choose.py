@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from artifactctl.pairs import MIN_PAIRS
+from artifactctl.gate import MIN_ROUNDS
 from artifactctl.records import Choice, Tried
 
 SLOWER_MARGIN = 0.03  # memory placement alone moves a model against itself by so much
@@ -27,8 +27,8 @@ def rejection(tried: Tried) -> str | None:
         return (
             f"not proved: one side of the branch on {equivalence.untaken[0]!r} never ran; add data.samples that take it"
         )
-    if latency is None or latency.ratio is None or latency.ratio_low is None:
-        return f"not proved fast enough: fewer than {MIN_PAIRS} pairs fitted into latency.budget_s"
+    if latency is None or latency.ratio_low is None or latency.rounds < MIN_ROUNDS:
+        return f"not proved fast enough: fewer than {MIN_ROUNDS} rounds fitted into latency.budget_s"
     if latency.ratio_low > 1 + SLOWER_MARGIN:
         return "slower than the source, proved in pairs"
     larger = (candidate.size_bytes or 0) > latency.baseline.size_bytes * (1 + LARGER_MARGIN)

@@ -62,14 +62,14 @@ def make_reference(source: SourceModel, provider: str, scratch: Path, crew: Crew
     return settle(reference, crew)
 
 
-def explain_inputs(model: Path, scratch: Path, crew: Crew) -> dict[str, Any]:
+def explain_inputs(model: Path, scratch: Path, crew: Crew, declared: dict[str, Any] | None = None) -> dict[str, Any]:
     """The plan that a build of this file would try, with its reasons."""
     session = session_for("cpu", crew)
     staged = crew.ask("runner", "stage_onnx", source=str(model), folder=str(scratch / "source"))
     path = Path(staged["path"])
     plan: dict[str, Any] = crew.ask(
         "runner", "plan_inputs", path=str(path), settings=as_written(session), seed=_seed(_digest(path)),
-        declared={}, probe=True, samples=None,
+        declared=declared or {}, probe=True, samples=None,
     )  # fmt: skip
     return plan
 

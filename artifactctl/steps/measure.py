@@ -1,82 +1,125 @@
-"""ReferenceModel, Tried -> Tried with a LatencyReport: pairs until the answer is clear or the budget ends."""
+"""Two models -> LatencyReport: rounds in fresh processes until the answer is proved, or the budget ends."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from artifactctl import pairs
+from artifactctl import gate
 from artifactctl.crew import Crew
 from artifactctl.errors import SourceError
-from artifactctl.records import Candidate, LatencyReport, ReferenceModel, Timing, Tried
+from artifactctl.percentiles import median_interval, milliseconds, percentile_of
+from artifactctl.records import LatencyReport, ReferenceModel, Session, Timing, Tried
 
-ROUND_PAIRS = 20
-MIN_ROUNDS, MAX_ROUNDS = 4, 12
-PATIENCE = 5  # budgets that the fewest pairs may take
-CLEAR_WIDTH = 0.02  # an interval this narrow is clear
+ROUND_S, ROUND_TRIPLES = 0.2, 40  # of timed runs in one process, whichever ends first
+PATIENCE = 5  # budgets that the fewest rounds may take
+CHOICE_LIMIT = 0.03  # between a candidate and its source
+
+
+@dataclass(frozen=True, slots=True)
+class Duel:
+    """What is timed against what, and how."""
+
+    candidate: Path
+    baseline: Path
+    inputs: Path | None
+    session: Session
+    seed: int
+    limit: float
+    confidence: float
+    budget_s: float
+    against: str = "source"
+
+    def task(self) -> dict[str, Any]:
+        return {
+            "models": {"candidate": str(self.candidate), "baseline": str(self.baseline)},
+            "inputs": str(self.inputs) if self.inputs else None,
+            "settings": asdict(replace(self.session, placement=None)),
+            "triples": ROUND_TRIPLES,
+            "limit_s": ROUND_S,
+        }
 
 
 def measure(reference: ReferenceModel, tried: Tried, budget_s: float, crew: Crew) -> Tried:
-    """Against the source, in pairs. Sessions are created anew each round: memory placement matters.
+    """A candidate of a build against its source."""
+    candidate = tried.candidate
+    assert candidate.path is not None
+    sample = sample_of(reference)
+    duel = Duel(
+        candidate.path, reference.path, sample, reference.session, reference.seed, CHOICE_LIMIT,
+        reference.source.config.latency.confidence, budget_s,
+    )  # fmt: skip
+    try:
+        rounds, seconds = fight(duel, crew)
+    except SourceError as error:
+        return replace(tried, candidate=replace(candidate, failure=f"it could not be measured: {error}"))
+    entry = reference.plan["entries"][sample.stem]
+    about = {key: value for key, value in entry.items() if key != "set"}
+    sizes = (candidate.size_bytes or 0, reference.size_bytes)
+    return replace(tried, latency=replace(report_of(duel, rounds, seconds, sizes), sample=about))
 
-    The budget ends what goes beyond the fewest pairs that prove anything; those may take a few budgets.
-    """
-    candidate, sample = tried.candidate, _sample(reference)
-    started = time.monotonic()
-    rounds: list[dict[str, Any]] = []
-    while len(rounds) < MAX_ROUNDS:
-        enough = sum(len(entry["pairs_ns"]) for entry in rounds) >= pairs.MIN_PAIRS
-        left_s = started + budget_s * (1 if enough else PATIENCE) - time.monotonic()
-        if rounds and left_s <= 0:
+
+def fight(duel: Duel, crew: Crew) -> tuple[list[dict[str, Any]], float]:
+    """Rounds until a verdict is proved. The budget ends what goes beyond the fewest rounds that prove anything."""
+    started, rounds = time.monotonic(), list[dict[str, Any]]()
+    for look in gate.LOOKS:
+        while len(rounds) < look:
+            patience = PATIENCE if len(rounds) < gate.MIN_ROUNDS else 1
+            if rounds and time.monotonic() - started > duel.budget_s * patience:
+                return rounds, time.monotonic() - started
+            rounds.append(crew.ask("timer", "time_round", task=duel.task(), seed=duel.seed + len(rounds)))
+        if gate.judge(triples_of(rounds), duel.limit, duel.confidence).verdict != gate.NOT_PROVEN:
             break
-        try:
-            found = crew.ask(
-                "runner", "measure_round", candidate=str(candidate.path), baseline=str(reference.path),
-                sample=str(sample), settings=asdict(reference.session), seed=reference.seed + len(rounds),
-                pairs=ROUND_PAIRS, limit_s=max(0.1, left_s),
-            )  # fmt: skip
-        except SourceError as error:
-            return replace(tried, candidate=replace(candidate, failure=f"it could not be measured: {error}"))
-        rounds.append(found)
-        if len(rounds) >= MIN_ROUNDS and pairs.ratio_of(_pairs(rounds)).width <= CLEAR_WIDTH:
-            break
-    return replace(tried, latency=report_of(rounds, reference, candidate))
+    return rounds, time.monotonic() - started
 
 
-def _sample(reference: ReferenceModel) -> Path:
+def sample_of(reference: ReferenceModel) -> Path:
     """The first sample that was made up (the same on every machine, of the base size), else the first of the data."""
     entries = reference.plan["entries"]
     seeded = [number for number, entry in entries.items() if entry["origin"] == "seeded"]
     return reference.samples / f"{(seeded or list(entries))[0]}.npz"
 
 
-def _pairs(rounds: list[dict[str, Any]]) -> list[list[pairs.Pair]]:
-    return [[(pair[0], pair[1]) for pair in entry["pairs_ns"]] for entry in rounds]
+def triples_of(rounds: list[dict[str, Any]]) -> list[list[gate.Triple]]:
+    return [[(float(c), float(a), float(b)) for c, a, b in entry["times_ns"]] for entry in rounds]
 
 
-def report_of(rounds: list[dict[str, Any]], reference: ReferenceModel, candidate: Candidate) -> LatencyReport:
-    measured = _pairs(rounds)
-    count = sum(len(entry) for entry in measured)
-    ratio = pairs.ratio_of(measured) if count >= pairs.MIN_PAIRS else None
-    both = [pair for entry in measured for pair in entry]
-
-    def timing(side: int, size_bytes: int) -> Timing:
-        times = [pair[side] for pair in both]
-        return Timing(pairs.median_ms(times), pairs.median_ms([entry["load_ns"][side] for entry in rounds]), size_bytes)
-
+def report_of(duel: Duel, rounds: list[dict[str, Any]], seconds: float, sizes: tuple[int, int]) -> LatencyReport:
+    judged = gate.judge(triples_of(rounds), duel.limit, duel.confidence) if len(rounds) > 1 else None
     return LatencyReport(
-        provider=reference.session.provider,
-        ratio=ratio.value if ratio else None,
-        ratio_low=ratio.low if ratio else None,
-        ratio_high=ratio.high if ratio else None,
-        pairs=count,
+        provider=duel.session.provider,
+        verdict=judged.verdict if judged else gate.NOT_PROVEN,
+        ratio=judged.ratio if judged else None,
+        ratio_low=judged.ratio_low if judged else None,
+        ratio_high=judged.ratio_high if judged else None,
+        detection_limit=judged.detection_limit if judged else None,
+        limit=duel.limit,
+        confidence=duel.confidence,
+        pairs=sum(len(entry["times_ns"]) for entry in rounds),
         rounds=len(rounds),
-        candidate=timing(0, candidate.size_bytes or 0),
-        baseline=timing(1, reference.size_bytes),
-        sample={
-            key: value for key, value in reference.plan["entries"][_sample(reference).stem].items() if key != "set"
-        },
+        seconds=round(seconds, 3),
+        candidate=_timing(rounds, 0, "candidate", sizes[0]),
+        baseline=_timing(rounds, 1, "baseline", sizes[1]),
+        against=duel.against,
         raw=tuple(rounds),
     )
+
+
+def _timing(rounds: list[dict[str, Any]], column: int, side: str, size_bytes: int) -> Timing:
+    """What the rounds themselves say about one side."""
+    steady = [entry["times_ns"][position][column] for entry in rounds for position in range(len(entry["times_ns"]))]
+    found = {
+        "p50_ms": steady,
+        "load_ms": [entry["load_ns"][side] for entry in rounds],
+        "first_run_ms": [entry["first_ns"][side] for entry in rounds],
+    }
+    p50, load, first = (milliseconds(percentile_of(values, 0.5)) for values in found.values())
+    intervals = {key: _interval_ms(values) for key, values in found.items()}
+    return Timing(size_bytes, p50_ms=p50, load_ms=load, first_run_ms=first, intervals=intervals)
+
+
+def _interval_ms(values: list[int]) -> tuple[float, float] | None:
+    found = median_interval(values)
+    return None if found is None else (round(found[0] / 1e6, 6), round(found[1] / 1e6, 6))

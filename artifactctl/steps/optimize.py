@@ -15,6 +15,8 @@ from artifactctl.inputs import recorded_name
 from artifactctl.process import OperationFailed, WorkerDied
 from artifactctl.records import Candidate, PassResult, ReferenceModel
 
+DIED = "Olive's process"
+
 
 def check_olive_file(path: Path, shown: str) -> None:
     try:
@@ -49,7 +51,13 @@ def optimize(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) ->
             results.append(PassResult(step.label, "failed", found))
             if step.required:
                 return Candidate(
-                    name, None, precision, passes=tuple(results), failure=f"{step.label} failed: {found}", broken=True
+                    name,
+                    None,
+                    precision,
+                    passes=tuple(results),
+                    failure=f"{step.label} failed: {found}",
+                    broken=True,
+                    died=found.startswith(DIED),
                 )
             continue
         results.append(PassResult(step.label, "changed" if found["changed"] else "unchanged"))
@@ -74,7 +82,7 @@ def _run_file(reference: ReferenceModel, start: Path, name: str, scratch: Path, 
     target = scratch / "recipes" / f"olive-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
     found = _attempt(crew, "olive_run", config=str(config), source=str(start), folder=str(target))
     if isinstance(found, str):
-        return Candidate(shown, None, reference.precision, failure=found, broken=True)
+        return Candidate(shown, None, reference.precision, failure=found, broken=True, died=found.startswith(DIED))
     result = PassResult("Olive run configuration", "changed" if found["changed"] else "unchanged")
     return replace(_finish(shown, Path(found["path"]), found["precision"], [result], scratch, crew), olive_file=config)
 
@@ -84,7 +92,8 @@ def _finish(name: str, path: Path, precision: str, results: list[PassResult], sc
         failed = [f"{result.name}: {result.detail}" for result in results if result.status == "failed"]
         broken = len(failed) == len(results)
         reason = "; ".join(failed) if broken else "changed nothing: the graph is the source's own"
-        return Candidate(name, None, precision, passes=tuple(results), failure=reason, broken=broken)
+        died = any(result.detail.startswith(DIED) for result in results)
+        return Candidate(name, None, precision, passes=tuple(results), failure=reason, broken=broken, died=died)
     target = scratch / "candidates" / str(len(list((scratch / "candidates").glob("*")))) / "model.onnx"
     target.parent.mkdir(parents=True)
     try:
@@ -100,7 +109,7 @@ def _attempt(crew: Crew, operation: str, **arguments: Any) -> dict[str, Any] | s
         found: dict[str, Any] = crew.olive_ready().call(operation, timeout_s=crew.limits.time_s, **arguments)
     except WorkerDied as error:
         crew.dismiss("olive")
-        return f"Olive's process {error.why}"
+        return f"{DIED} {error.why}"
     except OperationFailed as error:
         return crew.plain(str(error).strip().splitlines()[0][:300])
     except NotAvailable:

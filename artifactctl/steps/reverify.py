@@ -11,7 +11,8 @@ from artifactctl import folder
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, SourceError
 from artifactctl.providers import PROVIDERS
-from artifactctl.records import EquivalenceReport
+from artifactctl.records import EquivalenceReport, Session
+from artifactctl.steps.sides import find_source
 
 FAIR_SHARE = 0.9  # of the time limit of a child that a search may take
 
@@ -36,7 +37,10 @@ def verify_artifact(path: Path, metadata: Mapping[str, Any], request: Request, c
     }
     source = request.reference
     if request.search_s and source is None:
-        source = _find_source(path, metadata)
+        source = find_source(path, metadata)
+        if source is None:
+            hint = "Name the source as an ONNX file: --reference FILE"
+            raise SourceError("--search needs the source, and it was not found unchanged here", hint=hint)
     kept = request.samples if request.reference is None else None
     worst = str(request.worst) if request.worst else None
     golden = str(path / folder.GOLDEN)
@@ -75,6 +79,7 @@ def replay(
 ) -> EquivalenceReport:
     """A kept sample once more: on an artifact's model with its own settings, or on a model file with the sample's."""
     about = crew.ask("runner", "read_about", path=str(sample.resolve()))
+    _demand_sound(about, sample)
     session = metadata["session"] if metadata else about["session"]
     bounds = metadata["equivalence"]["bounds"] if metadata else about["bounds"]
     found = _ask(
@@ -82,6 +87,19 @@ def replay(
         settings=_settings(session, request.provider), plan=about,
     )  # fmt: skip
     return EquivalenceReport.from_dict(found)
+
+
+def _demand_sound(about: Mapping[str, Any], sample: Path) -> None:
+    """A kept sample that was written by hand must not give another provider's name to what the CPU ran."""
+    try:
+        session = Session(**about["session"])
+        fits = PROVIDERS[session.provider].execution_provider == session.execution_provider
+        fits = fits and session.graph_level in ("all", "extended", "basic", "disabled")
+        fits = fits and isinstance(about["bounds"]["default"], dict) and isinstance(about["bounds"]["outputs"], dict)
+    except (TypeError, KeyError):
+        fits = False
+    if not fits:
+        raise SourceError(f"{sample.name} is damaged", hint="Run what made it again: build, or verify.")
 
 
 def _settings(session: Mapping[str, Any], provider: str | None) -> dict[str, Any]:
@@ -105,19 +123,6 @@ def _ask(crew: Crew, operation: str, **arguments: Any) -> dict[str, Any]:
         hint = provider.install if "is not available here" in str(error) else error.hint
         raise NotAvailable(str(error), hint=hint) from None
     return found
-
-
-def _find_source(path: Path, metadata: Mapping[str, Any]) -> Path:
-    """The ONNX file that the artifact was built from, where it still lies unchanged."""
-    source = metadata["source"]
-    entry = source["files"][0] if source["files"] else {"path": "", "sha256": ""}
-    if source["kind"] == "onnx":
-        for place in (Path.cwd(), *path.parents[1:3]):
-            file = place / entry["path"]
-            if file.is_file() and folder.digest(file) == entry["sha256"]:
-                return file
-    hint = "Name the source as an ONNX file: --reference FILE"
-    raise SourceError("--search needs the source to compare with, and it was not found unchanged here", hint=hint)
 
 
 def place_for_worst(path: Path, model: str) -> Path:

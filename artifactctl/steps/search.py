@@ -7,14 +7,35 @@ from pathlib import Path
 
 from artifactctl.crew import Crew
 from artifactctl.records import ReferenceModel, Tried
+from artifactctl.steps.settle import find_level
 from artifactctl.steps.verify import bounds_of, prove
 
 
-def search(reference: ReferenceModel, tried: Tried, scratch: Path, crew: Crew) -> tuple[ReferenceModel, Tried]:
-    """Nothing without `equivalence.search_s`, and nothing for a candidate that is out already."""
+def search(
+    reference: ReferenceModel, tried: list[Tried], scratch: Path, crew: Crew
+) -> tuple[ReferenceModel, list[Tried]]:
+    """For each candidate that holds so far; what is found for one counts for all, and for the source itself."""
+    seconds, before = reference.source.config.equivalence.search_s, len(reference.plan["entries"])
+    if not seconds or not reference.plan["sets"]:
+        return reference, tried
+    found = []
+    for item in tried:
+        reference, searched = _search(reference, item, seconds, scratch, crew)
+        found.append(searched)
+    if len(reference.plan["entries"]) == before:
+        return reference, found
+    reference = find_level(reference, crew)
+    return reference, [
+        replace(item, equivalence=prove(reference, item.candidate, crew)) if item.equivalence else item
+        for item in found
+    ]
+
+
+def _search(
+    reference: ReferenceModel, tried: Tried, seconds: float, scratch: Path, crew: Crew
+) -> tuple[ReferenceModel, Tried]:
     config, plan = reference.source.config, reference.plan
-    seconds = config.equivalence.search_s
-    if not seconds or not plan["sets"] or tried.equivalence is None or not tried.equivalence.proves_something:
+    if tried.equivalence is None or not tried.equivalence.proves_something:
         return reference, tried
     entries = plan["entries"]
     number = f"{int(max(entries)) + 1:05d}"
@@ -33,7 +54,7 @@ def search(reference: ReferenceModel, tried: Tried, scratch: Path, crew: Crew) -
     target.rename(reference.samples / target.name)
     entry = {"set": number, "origin": "search", "rows": 1}
     reference = replace(reference, plan={**plan, "entries": {**entries, number: entry}})
-    return reference, replace(tried, equivalence=prove(reference, tried.candidate, crew), search=summary)
+    return reference, replace(tried, search=summary)
 
 
 def _answered(reference: ReferenceModel, place: Path, crew: Crew) -> bool:

@@ -30,15 +30,9 @@ def settle(reference: ReferenceModel, crew: Crew) -> ReferenceModel:
     """Prove the exported file, and find the session settings at which the unchanged source holds its own bound."""
     config = reference.source.config
     _demand_steady(reference)
-    common: dict[str, Any] = {
-        "path": str(reference.path),
-        "folder": str(reference.samples),
-        "bounds": bounds_of(config.equivalence),
-        "how": how_of(reference.plan),
-    }
-    found = crew.ask("runner", "prove", settings=as_written(reference.session), **common)
+    found = crew.ask("runner", "prove", settings=as_written(reference.session), **_asked(reference))
     written = EquivalenceReport.from_dict(found)
-    _know_outputs(config.equivalence, written)
+    _know_outputs(config.equivalence, crew.ask("runner", "inspect", path=str(reference.path))["outputs"])
     if not written.passed:
         if config.source.kind == "onnx":
             message = f"the source does not agree with itself: {written.reason}"
@@ -47,7 +41,24 @@ def settle(reference: ReferenceModel, crew: Crew) -> ReferenceModel:
             message = f"the exported ONNX model is not the source: {written.reason}"
             hint = "Compare source.inputs with forward; sizes that must stay fixed should be numbers, not names."
         raise NotEquivalent(message + _kept(reference, written, "export", crew), hint=hint)
-    noise = crew.ask("runner", "noise", settings=asdict(reference.session), **common)
+    noise = {"reference": reference.noise["reference"], "rows": written.rows}
+    noise["float64"] = _float64_noise(reference, crew)
+    exported = None if config.source.kind == "onnx" else written
+    return find_level(replace(reference, noise=noise, exported=exported), crew)
+
+
+def _asked(reference: ReferenceModel) -> dict[str, Any]:
+    return {
+        "path": str(reference.path),
+        "folder": str(reference.samples),
+        "bounds": bounds_of(reference.source.config.equivalence),
+        "how": how_of(reference.plan),
+    }
+
+
+def find_level(reference: ReferenceModel, crew: Crew) -> ReferenceModel:
+    """The highest graph level at which the unchanged source holds its own bound on all samples."""
+    noise = crew.ask("runner", "noise", settings=asdict(reference.session), **_asked(reference))
     if noise["graph_level"] is None:
         reasons = "; ".join(f"{entry['graph_level']}: {entry['reason']}" for entry in noise["levels"])
         message = (
@@ -58,14 +69,8 @@ def settle(reference: ReferenceModel, crew: Crew) -> ReferenceModel:
     return replace(
         reference,
         session=replace(reference.session, graph_level=noise["graph_level"]),
-        noise={
-            "reference": reference.noise["reference"],
-            "levels": noise["levels"],
-            "rows": written.rows,
-            "float64": _float64_noise(reference, crew),
-        },
+        noise={**reference.noise, "levels": noise["levels"]},
         itself=EquivalenceReport.from_dict(noise["report"]),
-        exported=None if config.source.kind == "onnx" else written,
     )
 
 
@@ -100,10 +105,10 @@ def _demand_steady(reference: ReferenceModel) -> None:
             raise NotEquivalent(f"the source does not agree with itself: output {output['name']!r}: {why}", hint=hint)
 
 
-def _know_outputs(equivalence: Equivalence, report: EquivalenceReport) -> None:
+def _know_outputs(equivalence: Equivalence, outputs: list[dict[str, Any]]) -> None:
     """A bound for an output that does not exist would hold nothing."""
-    known = [output.name for output in report.outputs]
+    known = [output["name"] for output in outputs]
     for name in equivalence.outputs:
-        if not any(leaf == name or leaf.startswith((f"{name}.", f"{name}[")) for leaf in known):
+        if name not in known:
             message = f"equivalence.outputs names {name!r}, but the model's outputs are {', '.join(known)}"
             raise ConfigError(message, hint="Correct the name; 'artifactctl inspect FILE' lists the outputs.")

@@ -292,3 +292,66 @@ def test_no_fall_back_is_labelled_with_another_provider(
         [slim_python, script, "--provider", "openvino"], capture_output=True, text=True, check=False
     )
     assert absent.returncode == 9
+
+
+def test_numbers_that_are_none(different: tuple[Path, dict[str, Any]], cli: Cli) -> None:
+    place, built = different
+    for option, value in (
+        ("--search", "nan"),
+        ("--time-limit", "nan"),
+        ("--time-limit", "inf"),
+        ("--memory-limit", "64"),
+    ):
+        assert cli("verify", built["path"], option, value, cwd=place).code == 2, (option, value)
+
+
+def test_what_an_artifact_was_proved_on_is_explained(cli: Cli, tmp_path: Path) -> None:
+    shutil.copy(MODELS / "mlp.onnx", tmp_path)
+    source = {"onnx": "mlp.onnx", "inputs": {"x": {"range": [5, 7]}}}
+    config = {"schema_version": 1, "models": {"mlp": {"source": source, "optimize": {"recipes": ["fp32"]}}}}
+    (tmp_path / "artifactctl.yaml").write_text(yaml.safe_dump(config))
+    assert cli("build").code == 0
+    for target in ("artifacts/mlp/artifact_v1", "mlp.onnx"):
+        told = cli("inspect", target, "--inputs", "--json")
+        assert told.json["data"]["plan"]["inputs"][0]["range"] == [5, 7], target
+
+
+@pytest.mark.parametrize(
+    "said", [{"values": ["a", "b"]}, {"range": [0.5, 0.7]}, {"values": [1.5]}, {"range": [0, 2**70]}]
+)
+def test_values_that_the_type_cannot_hold(said: dict[str, Any], cli: Cli, tmp_path: Path) -> None:
+    shutil.copy(MODELS / "tokens.onnx", tmp_path)
+    source = {"onnx": "tokens.onnx", "inputs": {"ids": said}}
+    config = {"schema_version": 1, "models": {"tokens": {"source": source}}}
+    (tmp_path / "artifactctl.yaml").write_text(yaml.safe_dump(config))
+    done = cli("build", "--json")
+    assert done.code == 3, done.out
+    assert "'ids' is int64" in done.json["error"]["message"]
+
+
+def test_a_bound_for_an_output_that_does_not_exist(cli: Cli, tmp_path: Path) -> None:
+    """`out` is not `out.1`: its bound would be stated as proved, and hold nothing."""
+    nodes = [helper.make_node("Relu", ["x"], ["out.1"]), helper.make_node("Neg", ["x"], ["out.2"])]
+    save(tmp_path / "m.onnx", nodes, [floats("x", "n", 4)], [floats("out.1", "n", 4), floats("out.2", "n", 4)], {})
+    bounds = {"outputs": {"out": {"max_abs": 1e-30}}}
+    config = {"schema_version": 1, "models": {"m": {"source": {"onnx": "m.onnx"}, "equivalence": bounds}}}
+    (tmp_path / "artifactctl.yaml").write_text(yaml.safe_dump(config))
+    done = cli("build", "--json")
+    assert (done.code, "out.1" in done.json["error"]["message"]) == (3, True)
+
+
+def test_a_recipe_that_ran_out_of_time_is_tried_again(cli: Cli, tmp_path: Path) -> None:
+    shutil.copy(MODELS / "mlp.onnx", tmp_path)
+    assert cli("build", "mlp.onnx", "--recipe", "fp32").code == 0
+    path = tmp_path / "artifacts" / "mlp" / "artifact_v1" / "metadata.yaml"
+    assert "died: false" in path.read_text()
+    path.write_text(path.read_text().replace("died: false", "died: true", 1))
+    again = cli("build", "mlp.onnx", "--recipe", "fp32", "--json")
+    assert [item["version"] for item in again.json["data"]["artifacts"]] == [2]
+
+
+def test_the_source_is_found_below_the_working_directory(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    shutil.copy(MODELS / "mlp.onnx", tmp_path / "models")
+    assert cli("build", "models/mlp.onnx", "--recipe", "fp32").code == 0
+    assert cli("verify", "artifacts/mlp/artifact_v1", "--search", "1").code == 0

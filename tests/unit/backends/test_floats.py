@@ -106,12 +106,12 @@ CASES = [
 def test_every_draw_is_answered_with_numbers(case: Case) -> None:
     made = case.make()
     [found] = inputs_of(made)
-    assert found["fill"] == ("float" if case.expected is None else "range")
-    if case.expected is not None:
-        assert found["range"] == pytest.approx(case.expected, rel=1e-5)
+    ends = found.get("range") or found.get("soft")
+    assert found["fill"] in ("float", "range")
+    assert ends is None if case.expected is None else ends == pytest.approx(case.expected, rel=1e-5)
     session = open_model(made)
     for number in range(DRAWS):
-        feeds = draw([found], number)
+        feeds = draw([found if case.expected is None else found | {"fill": "range", "range": ends}], number)
         [answer, *_] = session.run(None, feeds)
         assert np.isfinite(answer).all()
         if case.expected is not None:
@@ -132,7 +132,7 @@ def test_of_several_inputs_the_metadata_speak_of_the_image() -> None:
     made.graph.input[1].type.denotation = "IMAGE"
     made.metadata_props.add(key=PIXELS, value="Normalized_0_1")
     first, second = inputs_of(made)
-    assert (first["fill"], second["fill"]) == ("float", "range")
+    assert ("soft" in first, "soft" in second) == (False, True)
 
 
 def test_scales_keep_batch_and_channels() -> None:
@@ -170,3 +170,15 @@ def test_images_by_their_shape(name: str, shape: list[Any], expected: bool) -> N
     found = describe_input(value, Consumers(model([], [], [])))
     assert found.get("image", False) is expected
     assert found["why"] == ("an image by its shape" if expected else "floats")
+
+
+def test_a_likely_range_is_not_all_that_is_tried() -> None:
+    """Only `uniform` keeps to it; what an operator needs is kept to by all kinds."""
+    likely, needed = (inputs_of(Case("", **made, expected=None).make())[0] for made in (clip(0, 1), {"nodes": [LOG]}))
+    feeds = {kind: draw([likely], 1, kind)["x"] for kind in ("normal", "uniform", "outlier")}
+    assert -0.11 <= feeds["uniform"].min() <= feeds["uniform"].max() <= 1.11
+    assert any(array.min() < -0.2 or array.max() > 1.2 for array in (feeds["normal"], feeds["outlier"]))
+    assert all(draw([needed], number, "outlier")["x"].min() > 0 for number in range(DRAWS))
+
+
+LOG = node("Log", ["x"], ["y"])

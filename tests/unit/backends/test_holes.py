@@ -22,6 +22,8 @@ BOUNDS: dict[str, Any] = {"default": {"max_abs": 1e-3}, "outputs": {}}
 def compare(source: onnx.ModelProto, candidate: onnx.ModelProto, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The plan of the source, and the verdict on the candidate."""
     settings = SETTINGS | {"provider": "cpu"}
+    for place in ("a", "b"):
+        (folder / place).mkdir(parents=True, exist_ok=True)
     path, other = write(source, folder / "a" / "source.onnx"), write(candidate, folder / "b" / "candidate.onnx")
     plan = plan_inputs(path, {}, settings, 3, True, None)
     samples = folder / "samples"
@@ -143,3 +145,108 @@ def test_labels_that_never_match_prove_no_accuracy(labels: np.ndarray) -> None:
     judged = accuracy.result(0.01)
     assert judged is not None
     assert not judged["passed"]
+
+
+def changed(op: str, *inputs: str, **weights: Any) -> onnx.ModelProto:
+    nodes = [node(op, ["x", *inputs], ["y"])]
+    return model(
+        nodes, [floats("x", "n", 8)], [floats("y", "n", 8)], {key: np.float32(value) for key, value in weights.items()}
+    )
+
+
+IDENTITY = changed("Identity")
+
+
+def above(limit: float) -> onnx.ModelProto:
+    nodes = [node("Greater", ["x", "limit"], ["large"]), node("Add", ["x", "x"], ["twice"])]
+    nodes.append(node("Where", ["large", "twice", "x"], ["y"]))
+    return model(nodes, [floats("x", "n", 8)], [floats("y", "n", 8)], {"limit": np.float32(limit)})
+
+
+def tree(leaf: float) -> onnx.ModelProto:
+    made = node(
+        "TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", n_targets=1, nodes_treeids=[0, 0, 0],
+        nodes_nodeids=[0, 1, 2], nodes_featureids=[0, 0, 0], nodes_values=[50_000.0, 0.0, 0.0],
+        nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"], nodes_truenodeids=[1, 0, 0], nodes_falsenodeids=[2, 0, 0],
+        target_treeids=[0, 0], target_nodeids=[1, 2], target_ids=[0, 0], target_weights=[1.0, leaf],
+    )  # fmt: skip
+    return model([made], [floats("x", "n", 8)], [floats("y", "n", 1)], domains=("ai.onnx.ml",))
+
+
+@pytest.mark.parametrize(
+    ("source", "candidate"),
+    [(above(100), IDENTITY), (changed("Min", "most", most=50), IDENTITY),
+     (changed("Max", "least", least=-70), IDENTITY), (tree(5), tree(500))],
+    ids=["Where", "Min", "Max", "tree"],
+)  # fmt: skip
+def test_both_sides_of_a_threshold_of_floats(source: Any, candidate: Any, tmp_path: Path) -> None:
+    assert not passed(compare(source, candidate, tmp_path)[1])
+    assert passed(compare(source, source, tmp_path / "again")[1])
+
+
+def cast(*more: onnx.NodeProto) -> onnx.ModelProto:
+    nodes = [node("Cast", ["x"], ["f" if more else "y"], to=onnx.TensorProto.FLOAT), *more]
+    return model(nodes, [ints("x", "n", 8)], [floats("y", "n", 8)])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [[node("Relu", ["f"], ["y"])],
+     [node("Cast", ["f"], ["u"], to=onnx.TensorProto.UINT8), node("Cast", ["u"], ["y"], to=onnx.TensorProto.FLOAT)]],
+    ids=["Relu", "uint8"],
+)  # fmt: skip
+def test_integers_of_which_nothing_is_known_are_also_large_and_negative(more: Any, tmp_path: Path) -> None:
+    assert not passed(compare(cast(), cast(*more), tmp_path)[1])
+
+
+def test_a_clip_beside_the_input_does_not_narrow_it(tmp_path: Path) -> None:
+    def made(*last: onnx.NodeProto) -> onnx.ModelProto:
+        nodes = [node("Clip", ["x", "zero", "one"], ["y"]), *last]
+        weights = {"zero": np.float32(0), "one": np.float32(1), "low": np.float32(-0.2), "high": np.float32(1.2)}
+        return model(nodes, [floats("x", "n", 8)], [floats("y", "n", 8), floats("z", "n", 8)], weights)
+
+    source = made(node("Identity", ["x"], ["z"]))
+    assert not passed(compare(source, made(node("Clip", ["x", "low", "high"], ["z"])), tmp_path)[1])
+
+
+def test_a_batch_of_more_than_four(tmp_path: Path) -> None:
+    nodes = [
+        node("Shape", ["x"], ["s"], start=0, end=1), node("Greater", ["s", "four"], ["many"]),
+        node("Cast", ["many"], ["more"], to=onnx.TensorProto.FLOAT), node("Add", ["x", "more"], ["y"]),
+    ]  # fmt: skip
+    candidate = model(nodes, [floats("x", "n", 8)], [floats("y", "n", 8)], {"four": np.array([4])})
+    assert not passed(compare(IDENTITY, candidate, tmp_path)[1])
+
+
+def test_frames_are_reached(tmp_path: Path) -> None:
+    """At the base size there is one window; a model that is wrong from the second one on is found out."""
+
+    def made(last: onnx.NodeProto) -> onnx.ModelProto:
+        nodes = [node("AveragePool", ["x"], ["w"], kernel_shape=[256], strides=[256], ceil_mode=1), last]
+        return model(nodes, [floats("x", 1, 1, "samples")], [floats("y", 1, 1, "frames")], {"axis": np.array([2])})
+
+    source = made(node("Identity", ["w"], ["y"]))
+    candidate = made(node("CumSum", ["w", "axis"], ["y"]))
+    candidate.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.array(2), "axis"))
+    assert not passed(compare(source, candidate, tmp_path)[1])
+
+
+def test_rows_that_begin_with_zeros_are_not_constant(tmp_path: Path) -> None:
+    made = model([node("CumSum", ["x", "axis"], ["y"], exclusive=1)], [floats("x", "n", 8)], [floats("y", "n", 8)],
+                 {"axis": np.array(0)})  # fmt: skip
+    assert passed(compare(made, made, tmp_path)[1])
+
+
+def test_texts_that_end_in_nothing_are_texts() -> None:
+    comparison = core.Comparison()
+    one, other = (core.flatten("y", np.array([text], object)) for text in ("a\0", "a"))
+    comparison.add(one, other)
+    assert not comparison.outputs(BOUNDS)[0]["passed"]
+
+
+def test_the_bound_of_one_output_is_not_that_of_another_with_a_longer_name() -> None:
+    comparison = core.Comparison()
+    far = {"logits": np.zeros(2), "logits.values": np.zeros(2), "logits[0]": np.zeros(2)}
+    comparison.add(far, {name: array + (0 if name == "logits" else 5) for name, array in far.items()})
+    found = comparison.outputs(BOUNDS | {"outputs": {"logits": {"max_abs": 10}}})
+    assert [output["passed"] for output in found] == [True, False, False]

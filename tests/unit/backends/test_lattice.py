@@ -56,7 +56,7 @@ def test_levels_are_the_known_ones() -> None:
     assert lattice.levels(7, False) == [7, 1, 2, 5, 14]
     assert lattice.levels(1, False) == [1, 2, 3, 8]
     assert lattice.levels(0, False) == [0, 1, 2, 3, 8]
-    assert lattice.levels(1, True) == [1, 2, 3, 4]
+    assert lattice.levels(1, True) == [1, 2, 3, 8]
 
 
 def spec(*shape: int | str, fill: str = "float") -> dict[str, Any]:

@@ -38,8 +38,8 @@ def open_model(made: ModelProto) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def draw(inputs: list[dict[str, Any]], number: int) -> dict[str, Any]:
-    plan = {"inputs": inputs, "sets": [{"kind": "normal", "dims": {"n": 4, "m": 3}, "draw": number}]}
+def draw(inputs: list[dict[str, Any]], number: int, kind: str = "normal") -> dict[str, Any]:
+    plan = {"inputs": inputs, "sets": [{"kind": kind, "dims": {"n": 4, "m": 3}, "draw": number}]}
     feeds: dict[str, Any] = core.make_inputs(plan, [7], 0)
     return feeds
 

@@ -106,8 +106,8 @@ def test_a_declared_shape_counts(tmp_path: Path) -> None:
 
 
 def test_outputs_that_need_other_inputs_to_vary_get_them(tmp_path: Path) -> None:
-    """Clip to 100..: only pixels are that large."""
-    nodes = [node("Clip", ["x", "low"], ["y"])]
+    """The logarithm of the largest, cut at 4.5: only pixels are that large, and no constant says so."""
+    nodes = [node("Abs", ["x"], ["a"]), node("Clip", ["a", "low"], ["p"]), node("Log", ["p"], ["y"])]
     made = model(nodes, [floats("x", 1, 4)], [floats("y", 1, 4)], {"low": np.array(100, np.float32)})
     found = plan(write(made, tmp_path / "m.onnx"))
     assert "pixels" in [entry["kind"] for entry in found["sets"]]

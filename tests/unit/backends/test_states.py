@@ -125,7 +125,6 @@ PLAIN = {
         [floats("left", 1, 3, 8, 8), floats("right", 1, 3, 8, 8)],
         [floats("flow", 1, 3, 8, 8), floats("sure", 1, 3, 8, 8)],
     ),
-    "integers": ([floats("x", "n", 4), ints("state", "n", 8)], [floats("y", "n", 4), ints("stateN", "n", 8)]),
     "scalars": ([floats("x", "n", 4), floats("scale_in")], [floats("y", "n", 4), floats("scale_out")]),
 }
 

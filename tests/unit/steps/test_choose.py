@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from artifactctl.gate import MIN_ROUNDS
 from artifactctl.records import (
     AccuracyReport,
     Candidate,
@@ -25,10 +26,12 @@ def proof(*, reason: str | None = None, vacuous: bool = False, **changes: Any) -
     return EquivalenceReport(**({"provider": "cpu", "samples": 10, "outputs": (output,)} | changes))
 
 
-def speed(low: float | None, high: float | None, pairs: int = 80) -> LatencyReport:
+def speed(low: float | None, high: float | None, rounds: int = MIN_ROUNDS) -> LatencyReport:
     value = None if low is None or high is None else (low + high) / 2
-    timing = Timing(1.0, 1.0, 100)
-    return LatencyReport("cpu", value, low, high, pairs, 4, timing, timing)
+    timing = Timing(100, p50_ms=1.0)
+    return LatencyReport(
+        "cpu", "not-proven", value, low, high, 0.02, 0.03, 0.99, 20 * rounds, rounds, 1.0, timing, timing
+    )
 
 
 def tried(recipe: str, low: float = 0.9, high: float = 1.0, **changes: Any) -> Tried:

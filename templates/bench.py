@@ -1,0 +1,243 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["numpy", "onnxruntime"]
+# ///
+"""Times two models in turn, in fresh processes: the candidate, and two sessions of the baseline.
+
+python bench.py [--rounds N] [--output result.json]     in a bundle that 'artifactctl bench --export' made
+
+Needs numpy and onnxruntime. It measures and judges nothing: 'artifactctl bench --import result.json' does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import validate as core  # beside this file
+
+SIDES = ("candidate", "baseline", "again")
+SAMPLE_NS = 300_000  # runs shorter than this are timed several at a time
+WARM_UPS, SLOW_NS = 3, 200_000_000  # a slow model is warm after one run
+MOST_SAMPLES = 700  # steady runs: enough for the 99th percentile
+# a model that does nothing: what a session costs by itself
+EMPTY = bytes.fromhex(
+    "08073a370a100a017812017922084964656e746974791201655a0f0a0178120a0a08080112040a020801620f0a0179120a0a"
+    "08080112040a02080142040a00100d"
+)
+PADDING = 2_000_000  # bytes, at most, by which sessions are moved in memory
+
+
+def one_round(task: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Times in ns as (candidate, baseline, baseline again), each three next to one another in random order."""
+    dice = random.Random(seed)
+    cores = pin(dice, task["settings"]["intra_op_threads"])
+    feeds = read_inputs(task)
+    order = dice.sample(SIDES, len(SIDES))
+    runs, loads, firsts, padding = {}, {}, {}, []
+    for side in order:
+        padding.append(np.ones(dice.randrange(1, PADDING), np.uint8))
+        started = time.perf_counter_ns()
+        session = core.open_session(
+            task["models"]["candidate" if side == "candidate" else "baseline"], task["settings"]
+        )
+        loads[side] = time.perf_counter_ns() - started
+        runs[side] = core.prepare(session, feeds)
+    for side in order:
+        firsts[side] = timed(runs[side], 1)
+    warm = [min(timed(runs[side], 1) for _ in range(1 if firsts[side] > SLOW_NS else WARM_UPS)) for side in order]
+    repeat = max(1, min(200, SAMPLE_NS // max(1, min(warm))))
+    deadline = time.perf_counter() + task["limit_s"]
+    times: list[list[int]] = []
+    gc.disable()
+    while len(times) < task["triples"] and (not times or time.perf_counter() < deadline):
+        turn = dice.sample(SIDES, len(SIDES))
+        for places in (turn, turn[::-1]):
+            taken = {side: timed(runs[side], repeat) for side in places}
+            times.append([taken[side] for side in SIDES])
+    gc.enable()
+    return {"times_ns": times, "repeat": repeat, "load_ns": loads, "first_ns": firsts, "cores": cores}
+
+
+def pin(dice: random.Random, threads: int) -> list[int]:
+    """The same cores for all three, others in the next round; where the platform allows it."""
+    if not hasattr(os, "sched_setaffinity"):
+        return []
+    allowed = sorted(os.sched_getaffinity(0))
+    chosen = sorted(dice.sample(allowed, min(len(allowed), max(1, threads))))
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, chosen)
+    return chosen
+
+
+def read_inputs(task: dict[str, Any]) -> dict[str, Any]:
+    inputs: dict[str, Any] = core.read_golden(Path(task["inputs"]))[0]["inputs"] if task["inputs"] else {}
+    return inputs
+
+
+def timed(run: Callable[[], Any], repeat: int) -> int:
+    started = time.perf_counter_ns()
+    for _ in range(repeat):
+        run()
+    return (time.perf_counter_ns() - started) // repeat
+
+
+def survey(task: dict[str, Any], side: str) -> dict[str, Any]:
+    """One model by itself: load, first run, steady runs, CPU, memory, throughput. Absolute numbers, for history."""
+    settings, path = task["settings"], task["models"][side]
+    feeds = read_inputs(task)
+    empty = core.make_session(EMPTY, settings, fall_back=True)
+    empty.run(None, {"x": np.zeros(1, np.float32)})
+    before = peak_rss()
+    started = time.perf_counter_ns()
+    session = core.open_session(path, settings)
+    load = time.perf_counter_ns() - started
+    run = core.prepare(session, feeds)
+    first = timed(run, 1)
+    memory = peak_rss() - before
+    for _ in range(WARM_UPS):
+        run()
+    deadline = time.perf_counter() + task["survey_s"]
+    times: list[int] = []
+    wall, busy = time.perf_counter(), time.process_time()
+    while len(times) < MOST_SAMPLES and (len(times) < 3 or time.perf_counter() < deadline):
+        times.append(timed(run, 1))
+    share = (time.process_time() - busy) / max(1e-9, time.perf_counter() - wall)
+    return {
+        "load_ns": load, "first_ns": first, "times_ns": times, "peak_rss_bytes": max(0, memory),
+        "cpu_cores": share, "placement": {name: len(nodes) for name, nodes in (core.placement(session) or {}).items()},
+    }  # fmt: skip
+
+
+def peak_rss() -> int:
+    """Of this process, in bytes."""
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+        return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
+    with contextlib.suppress(ImportError):
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else 1024 * peak
+    return 0
+
+
+def in_child(function: str, *arguments: Any) -> Any:
+    """A fresh process for every call: by a fork where that is safe, else by a new interpreter."""
+    if sys.platform != "linux":
+        command = [sys.executable, __file__, "--call", json.dumps([function, *arguments])]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        answer = done.stdout.splitlines()[-1] if done.stdout else ""
+    else:
+        receive, send = os.pipe()
+        child = os.fork()
+        if child == 0:
+            with os.fdopen(send, "w", encoding="utf-8") as stream:
+                stream.write(call(function, arguments))
+            os._exit(0)
+        os.close(send)
+        with os.fdopen(receive, encoding="utf-8") as stream:
+            answer = stream.read()
+        os.waitpid(child, 0)
+    if not answer:
+        raise core.Failure(4, "SourceError", "the process that ran the models ended without an answer", "")
+    found = json.loads(answer)
+    if "error" in found:
+        raise core.Failure(*found["error"])
+    return found["result"]
+
+
+def call(function: str, arguments: Any) -> str:
+    known: dict[str, Callable[..., Any]] = {"one_round": one_round, "survey": survey}
+    try:
+        return json.dumps({"result": known[function](*arguments)})
+    except core.Failure as failure:
+        return json.dumps({"error": [failure.code, failure.name, str(failure), failure.hint]})
+    except core.runtime_errors() as error:
+        line = (str(error).splitlines() or [type(error).__name__])[0][:500]
+        return json.dumps({"error": [4, "SourceError", f"ONNX Runtime cannot run it: {line}", ""]})
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers depend on, without names: for telling whether two machines may be compared."""
+    import onnxruntime
+
+    info: dict[str, Any] = {"system": platform.system().lower(), "machine": platform.machine(), "cpu": "", "flags": ""}
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            key, _, value = (part.strip() for part in line.partition(":"))
+            if key == "model name" and not info["cpu"]:
+                info["cpu"] = value
+            if key in ("flags", "Features") and not info["flags"]:
+                info["flags"] = " ".join(sorted(value.split()))
+    info["cpu"] = info["cpu"] or platform.processor()
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory = 0
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return info | {"cores": usable, "memory_gb": round(memory / 2**30), "onnxruntime": onnxruntime.__version__}
+
+
+def noise() -> dict[str, Any]:
+    """What may disturb a measurement here, as far as the system tells."""
+    found: dict[str, Any] = {"load": None, "governor": None, "quota_cores": None, "steal": None}
+    with contextlib.suppress(OSError, AttributeError):
+        found["load"] = round(os.getloadavg()[0], 2)
+    with contextlib.suppress(OSError):
+        found["governor"] = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").read_text("utf-8").strip()
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text("utf-8").split()
+        found["quota_cores"] = None if quota == "max" else int(quota) / int(period)
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        ticks = [int(part) for part in Path("/proc/stat").read_text("utf-8").splitlines()[0].split()[1:]]
+        found["steal"] = [ticks[7], sum(ticks)]
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=20, metavar="N", help="fresh processes  [default: 20]")
+    parser.add_argument("--output", default="result.json", metavar="FILE", help="where the times go")
+    parser.add_argument("--call", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.call:
+        function, *rest = json.loads(arguments.call)
+        print(call(function, rest))
+        return 0
+    here = Path(__file__).resolve().parent
+    task = json.loads((here / "task.json").read_text(encoding="utf-8"))
+    task["models"] = {side: str(here / path) for side, path in task["models"].items()}
+    task["inputs"] = str(here / task["inputs"]) if task["inputs"] else None
+    started = noise()
+    try:
+        rounds = []
+        for number in range(max(2, arguments.rounds)):
+            rounds.append(in_child("one_round", task, task["seed"] + number))
+            print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr)
+        surveys = {side: in_child("survey", task, side) for side in ("candidate", "baseline")}
+    except core.Failure as failure:
+        print(
+            f"{failure.name}: {failure}\nNext: {failure.hint or 'Check the models on this machine.'}", file=sys.stderr
+        )
+        return failure.code
+    result = {"schema_version": 1, "task": task["id"], "settings": task["settings"], "rounds": rounds}
+    result |= {"surveys": surveys, "machine": machine(), "noise": [started, noise()]}
+    Path(arguments.output).write_text(json.dumps(result), encoding="utf-8")
+    print(f"{arguments.output} is written; judge it with: artifactctl bench --import {arguments.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
