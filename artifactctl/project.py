@@ -103,6 +103,10 @@ class Limits:
     time_s: float = 1800.0  # also the default of --time-limit
     memory_mb: int | None = None  # None: what the machine has
 
+    def within(self, seconds: float) -> float:
+        """As long as asked for, and short enough to answer before the limit."""
+        return min(seconds, 0.9 * self.time_s)
+
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:

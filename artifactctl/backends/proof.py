@@ -63,7 +63,7 @@ def record_answers(
 
 
 def answer_as_written(path: str, folder: str, settings: dict[str, Any], states: list[dict[str, str]]) -> dict[str, Any]:
-    session = core.open_session(path, settings | {"graph_level": "disabled"})
+    session = core.open_session(path, core.as_written(settings))
     kinds = {node.op_type for node in graph.nodes(graph.load(Path(path), with_data=False))}
     times = RANDOM_TIMES if kinds & RANDOM else 2
     return record_answers(Path(folder), lambda feeds: core.run(session, feeds), core.runtime_errors(), states, times)

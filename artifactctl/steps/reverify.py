@@ -14,8 +14,6 @@ from artifactctl.providers import PROVIDERS
 from artifactctl.records import EquivalenceReport, Session
 from artifactctl.steps.sides import find_source
 
-FAIR_SHARE = 0.9  # of the time limit of a child that a search may take
-
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -58,7 +56,7 @@ def verify_artifact(path: Path, metadata: Mapping[str, Any], request: Request, c
 def _searched(
     found: dict[str, Any], source: Path, request: Request, common: dict[str, Any], crew: Crew
 ) -> dict[str, Any]:
-    seconds = min(request.search_s or 0.0, FAIR_SHARE * crew.limits.time_s)
+    seconds = crew.limits.within(request.search_s or 0.0)
     target = crew.scratch / "searched.npz"
     asked = {"reference": str(source.resolve()), "seconds": seconds, "target": str(target)}
     result = _ask(crew, "search_worst", **asked, **common)

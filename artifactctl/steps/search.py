@@ -46,7 +46,7 @@ def _search(
         "runner", "search_worst", path=str(tried.candidate.path), reference=str(reference.path),
         settings=asdict(reference.session), bounds=bounds_of(config.equivalence),
         plan={key: plan[key] for key in ("inputs", "sets", "seed")},
-        seconds=min(seconds, 0.9 * crew.limits.time_s), target=str(target),
+        seconds=crew.limits.within(seconds), target=str(target),
     )  # fmt: skip
     summary = {key: found[key] for key in ("evaluations", "start", "found")} | {"set": number}
     if not target.exists() or not _answered(reference, place, crew):
