@@ -15,7 +15,7 @@ from artifactctl.records import LatencyReport, ReferenceModel, Session, Timing, 
 
 ROUND_S, ROUND_TRIPLES = 0.2, 40  # of timed runs in one process, whichever ends first
 PATIENCE = 5  # budgets that the fewest rounds may take
-CHOICE_LIMIT = 0.03  # between a candidate and its source
+CHOICE_LIMIT, CHOICE_ROUNDS = 0.03, 14  # between a candidate and its source, where a tie is an answer too
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class Duel:
     confidence: float
     budget_s: float
     against: str = "source"
+    most_rounds: int = gate.LOOKS[-1]
 
     def task(self) -> dict[str, Any]:
         return {
@@ -49,7 +50,7 @@ def measure(reference: ReferenceModel, tried: Tried, budget_s: float, crew: Crew
     sample = sample_of(reference)
     duel = Duel(
         candidate.path, reference.path, sample, reference.session, reference.seed, CHOICE_LIMIT,
-        reference.source.config.latency.confidence, budget_s,
+        reference.source.config.latency.confidence, budget_s, most_rounds=CHOICE_ROUNDS,
     )  # fmt: skip
     try:
         rounds, seconds = fight(duel, crew)
@@ -65,7 +66,7 @@ def fight(duel: Duel, crew: Crew) -> tuple[list[dict[str, Any]], float]:
     """Rounds until a verdict is proved. The budget ends what goes beyond the fewest rounds that prove anything."""
     started, rounds = time.monotonic(), list[dict[str, Any]]()
     for look in gate.LOOKS:
-        while len(rounds) < look:
+        while len(rounds) < min(look, duel.most_rounds):
             patience = PATIENCE if len(rounds) < gate.MIN_ROUNDS else 1
             if rounds and time.monotonic() - started > duel.budget_s * patience:
                 return rounds, time.monotonic() - started
