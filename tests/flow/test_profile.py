@@ -38,7 +38,7 @@ def profiled(done: Finished, folder: Path) -> dict[str, Any]:
 
 def test_convolutions(cli: Cli, tmp_path: Path, real_model: Callable[[str], Path]) -> None:
     side = profiled(cli("profile", real_model("mtcnn_onet"), "--runs", 5, "--json"), tmp_path)["candidate"]
-    assert side["operators"][0]["operator"] in ("Conv", "FusedConv")
+    assert {"Conv", "FusedConv"} & {entry["operator"] for entry in side["operators"]}
     assert side["runs"] == 5
     assert side["trace"] == "profiles/mtcnn_onet.candidate.json"
     assert {node["provider"] for node in side["nodes"]} == {"CPUExecutionProvider"}
