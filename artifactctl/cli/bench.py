@@ -39,7 +39,7 @@ def bench(
     from dataclasses import replace
     from pathlib import Path
 
-    from artifactctl import baselines, config
+    from artifactctl import baselines
     from artifactctl.crew import Crew
     from artifactctl.folder import shown
     from artifactctl.project import Budgets, Latency
@@ -53,7 +53,7 @@ def bench(
     known = project.models.get(candidate.name) if project else None
     latency, budgets = (known.latency, known.budgets) if known else (Latency(), Budgets())
     if max_regression is not None:
-        latency = replace(latency, max_regression=_share(max_regression, config))
+        latency = replace(latency, max_regression=_share(max_regression))
     if budget is not None:
         latency = replace(latency, budget_s=budget)
     root = project.root if project else Path.cwd()
@@ -69,7 +69,7 @@ def bench(
     return Result(bench_data(found, path), text + saved, _worst(found.problems))
 
 
-def _share(text: str, config: object) -> float:
+def _share(text: str) -> float:
     number = text.removesuffix("%")
     try:
         value = float(number) / (100 if text.endswith("%") else 1)
