@@ -131,6 +131,9 @@ def _latency(entry: Mapping[str, Any]) -> Latency:
         confidence=float(entry.get("confidence", 0.99)),
         budget_s=float(entry.get("budget_s", 60)),
         max_ms=entry.get("max_ms"),
+        max_drift=None if entry.get("max_drift") is None else _share(entry["max_drift"]),
+        drift_since=entry.get("drift_since"),
+        batches=tuple(entry.get("batches") or ()),
     )
 
 

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, variance
 
+from artifactctl.verdicts import NOT_PROVEN, NOT_SLOWER, REGRESSION
+
 Triple = tuple[float, float, float]  # times of the candidate, the baseline, the baseline again
 
-NOT_SLOWER, REGRESSION, NOT_PROVEN = "not-slower", "regression", "not-proven"
 LOOKS = (5, 7, 10, 14, 20, 28, 40, 56, 80)  # rounds after which it is judged; looking often is paid for
 MIN_ROUNDS = LOOKS[0]
 SMALLEST_SD = 0.002  # of a round's logarithm: below it the clock decides, not the model

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from artifactctl.versions import parse_folder_name
+
 
 def describe(directory: Path) -> dict[str, Any]:
     """git's version and the repository around a folder, as far as there is one."""
@@ -19,6 +21,20 @@ def describe(directory: Path) -> dict[str, Any]:
     except (git.InvalidGitRepositoryError, git.NoSuchPathError, git.GitCommandError):
         pass
     return found
+
+
+def tagged_versions(home: Path, model: str) -> list[int]:
+    """The versions of a model that have a tag in the repository around `home`, oldest first."""
+    try:
+        import git
+    except ImportError:
+        return []
+    try:
+        with git.Repo(home, search_parent_directories=True) as repository:
+            names = [tag.name.rpartition("/") for tag in repository.tags]
+    except (git.InvalidGitRepositoryError, git.NoSuchPathError, git.GitCommandError, ValueError):
+        return []
+    return sorted(version for owner, _, name in names if owner == model and (version := parse_folder_name(name)))
 
 
 def fetch_tagged(home: Path, model: str, version: int, target: Path) -> Path | None:

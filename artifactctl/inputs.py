@@ -60,8 +60,12 @@ def demand_same_files(files: Iterable[folder.FileDigest], config: ModelConfig, r
 
 
 def config_digest(config: ModelConfig) -> str:
-    """Of everything in the configuration that takes part, with defaults filled in."""
-    text = json.dumps({"recipes_version": RECIPES_VERSION} | asdict(config), sort_keys=True, ensure_ascii=False)
+    """Of everything in the configuration that the model is made from, with defaults filled in.
+
+    Speed gates and budgets judge a version; they do not make another one.
+    """
+    made_from = {key: value for key, value in asdict(config).items() if key not in ("latency", "budgets")}
+    text = json.dumps({"recipes_version": RECIPES_VERSION} | made_from, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

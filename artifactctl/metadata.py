@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from artifactctl import schema, yamlfile
+from artifactctl import schema, verdicts, yamlfile
 from artifactctl.errors import ArtifactDamaged, ConfigError
 from artifactctl.folder import digest
 from artifactctl.providers import PROVIDERS
@@ -97,7 +97,7 @@ def render_card(metadata: Mapping[str, Any]) -> str:
         "reference": metadata["reference"]["framework"],
         "latency": "not measured"
         if metadata["latency_ms"] is None
-        else f"{metadata['latency_ms']:.4g} ms (median){speed}",
+        else "; ".join([f"{metadata['latency_ms']:.4g} ms (median){speed}", *map(_cell, speed_texts(metadata))]),
         "accuracy": "not measured" if drop is None else f"{drop:+.4f}",
         "portability": model["portability"],
         "golden": _golden(metadata["reference"]["golden"]),
@@ -125,7 +125,14 @@ def warnings(meta: Mapping[str, Any]) -> list[str]:
     vacuous = [output["name"] for output in meta["equivalence"]["outputs"] if output["vacuous"]]
     if vacuous:
         found.append(f"constant over all samples, so nothing is proved about: {', '.join(vacuous)}")
-    return found
+    return found + speed_texts(meta, proved=False)
+
+
+def speed_texts(meta: Mapping[str, Any], *, proved: bool = True) -> list[str]:
+    """Against the versions before: what was proved when this one was built, or what was not."""
+    found = [(meta["latency"] or {}).get(name) for name in ("previous", "oldest")]
+    reports = [report for report in found if report]
+    return [verdicts.sentence(report) for report in reports if (report["verdict"] == verdicts.NOT_SLOWER) is proved]
 
 
 def margin_text(

@@ -11,15 +11,17 @@ from artifactctl.errors import NotAvailable, OptimizeError
 from artifactctl.folder import ArtifactFolder
 from artifactctl.inputs import check_files, demand_same_files
 from artifactctl.project import BuildRequest, Say
-from artifactctl.records import SOURCE_RECIPE, Candidate, ReferenceModel, Tried
+from artifactctl.records import SOURCE_RECIPE, Candidate, Choice, LatencyReport, ReferenceModel, Tried
 from artifactctl.steps.assemble import assemble
 from artifactctl.steps.choose import any_holds, choose
 from artifactctl.steps.explain import explain
 from artifactctl.steps.export import make_reference
-from artifactctl.steps.measure import measure
+from artifactctl.steps.measure import measure, sample_of
 from artifactctl.steps.optimize import check_olive_file, optimize
 from artifactctl.steps.search import search
+from artifactctl.steps.sides import Side
 from artifactctl.steps.source import read_source
+from artifactctl.steps.standing import Contender, demand_not_slower, stand
 from artifactctl.steps.verify import prove
 from artifactctl.unchanged import find_unchanged
 
@@ -55,9 +57,11 @@ def build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
         say("measuring against the source in pairs")
         measured = _measure(reference, tried, crew)
         choice = choose(measured, _source_itself(reference, measured, crew))
+        standing = _against_the_past(reference, choice, request.home, crew, say)
+        demand_not_slower(standing, choice, crew)
         demand_same_files(reference.source.files, config, request.root)
         say(f"writing {config.name}/artifact_v{folder.next_free(request.home)}")
-        return assemble(reference, choice, request.home, scratch, crew)
+        return assemble(reference, choice, standing, request.home, scratch, crew)
 
 
 def _try(reference: ReferenceModel, name: str, scratch: Path, crew: Crew, say: Say) -> Tried:
@@ -83,3 +87,14 @@ def _source_itself(reference: ReferenceModel, tried: list[Tried], crew: Crew) ->
     if any_holds(tried):
         return itself
     return measure(reference, itself, reference.source.config.latency.budget_s, crew)
+
+
+def _against_the_past(
+    reference: ReferenceModel, choice: Choice, home: Path, crew: Crew, say: Say
+) -> dict[str, LatencyReport]:
+    """The chosen model against the versions before it, in pairs."""
+    config, path = reference.source.config, choice.chosen.candidate.path
+    assert path is not None
+    side = Side("the new model", path, known_as=config.name)
+    contender = Contender(side, sample_of(reference), reference.session, reference.seed)
+    return stand(contender, home, folder.next_free(home), config.latency, crew, say)

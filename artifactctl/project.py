@@ -67,6 +67,9 @@ class Latency:
     confidence: float = 0.99
     budget_s: float = 60.0
     max_ms: float | None = None  # absolute budgets hold on the machine of the saved baseline only
+    max_drift: float | None = None  # against the oldest version, or `drift_since`
+    drift_since: int | None = None
+    batches: tuple[int, ...] = ()  # sizes at which throughput is measured, beside that of the sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -193,10 +193,11 @@ class Timing:
     p99_ms: float | None = None
     load_ms: float | None = None
     first_run_ms: float | None = None
-    throughput_per_s: float | None = None
+    throughput_per_s: float | None = None  # rows of the sample, at the threads of the gate
     peak_rss_mb: float | None = None
     cpu_cores: float | None = None
     intervals: Mapping[str, tuple[float, float] | None] = field(default_factory=dict)
+    throughput: tuple[Mapping[str, Any], ...] = ()  # by threads and batch, each with its interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,7 @@ class LatencyReport:
     """Candidate against a baseline in pairs; `ratio` is candidate time divided by baseline time."""
 
     provider: str
-    verdict: str  # not-slower, regression, not-proven
+    verdict: str  # not-slower, regression, not-proven, not-comparable
     ratio: float | None
     ratio_low: float | None
     ratio_high: float | None
@@ -217,12 +218,19 @@ class LatencyReport:
     candidate: Timing
     baseline: Timing
     against: str = "source"
+    reason: str = ""  # why nothing is proved
     sample: Mapping[str, Any] = field(default_factory=dict)  # what was timed: kind and sizes
     raw: tuple[Mapping[str, Any], ...] = ()
 
     def summary(self) -> dict[str, Any]:
         keys = ("ratio", "ratio_low", "ratio_high")
         return {key: getattr(self, key) for key in keys} | {"p50_ms": self.candidate.p50_ms}
+
+    def numbers(self) -> dict[str, Any]:
+        """Everything but the times of each run."""
+        found = asdict(replace(self, raw=()))
+        del found["raw"]
+        return found
 
 
 @dataclass(frozen=True, slots=True)

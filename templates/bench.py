@@ -4,9 +4,10 @@
 # ///
 """Times two models in turn, in fresh processes: the candidate, and two sessions of the baseline.
 
-python bench.py [--rounds N] [--output result.json]     in a bundle that 'artifactctl bench --export' made
+python bench.py [--rounds N] [--budget S] [--threads N] [--output FILE]
 
-Needs numpy and onnxruntime. It measures and judges nothing: 'artifactctl bench --import result.json' does.
+It stands in a bundle that 'artifactctl bench --export' made, and needs numpy and onnxruntime. It measures and judges
+nothing: 'artifactctl bench --import FILE' does.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import hashlib
 import json
 import os
 import platform
@@ -28,10 +30,11 @@ from typing import Any
 import numpy as np
 import validate as core  # beside this file
 
-SIDES = ("candidate", "baseline", "again")
+SIDES = ("candidate", "baseline", "again")  # the last is the baseline once more
 SAMPLE_NS = 300_000  # runs shorter than this are timed several at a time
 WARM_UPS, SLOW_NS = 3, 200_000_000  # a slow model is warm after one run
-MOST_SAMPLES = 700  # steady runs: enough for the 99th percentile
+MOST_SAMPLES = 700  # steady runs of all children of a survey: enough for the 99th percentile
+PATIENCE = 4  # a survey of a slow model may take so many times its seconds
 # a model that does nothing: what a session costs by itself
 EMPTY = bytes.fromhex(
     "08073a370a100a017812017922084964656e746974791201655a0f0a0178120a0a08080112040a020801620f0a0179120a0a"
@@ -41,25 +44,30 @@ PADDING = 2_000_000  # bytes, at most, by which sessions are moved in memory
 
 
 def one_round(task: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Times in ns as (candidate, baseline, baseline again), each three next to one another in random order."""
+    """Times in ns as (candidate, baseline, baseline again), each three next to one another in random order.
+
+    None at all where one pair takes longer than the whole budget: `pair_ns` says how long.
+    """
     dice = random.Random(seed)
-    cores = pin(dice, task["settings"]["intra_op_threads"])
-    feeds = read_inputs(task)
+    cores = pin(dice, task["settings"]["candidate"]["intra_op_threads"])
+    feeds = read_inputs(task["inputs"])
     order = dice.sample(SIDES, len(SIDES))
     runs, loads, firsts, padding = {}, {}, {}, []
     for side in order:
         padding.append(np.ones(dice.randrange(1, PADDING), np.uint8))
+        model = "candidate" if side == "candidate" else "baseline"
         started = time.perf_counter_ns()
-        session = core.open_session(
-            task["models"]["candidate" if side == "candidate" else "baseline"], task["settings"]
-        )
+        session = core.open_session(task["models"][model], task["settings"][model])
         loads[side] = time.perf_counter_ns() - started
         runs[side] = core.prepare(session, feeds)
     for side in order:
         firsts[side] = timed(runs[side], 1)
-    warm = [min(timed(runs[side], 1) for _ in range(1 if firsts[side] > SLOW_NS else WARM_UPS)) for side in order]
-    repeat = max(1, min(200, SAMPLE_NS // max(1, min(warm))))
-    deadline = time.perf_counter() + task["limit_s"]
+    warm = {side: min(timed(runs[side], 1) for _ in range(warm_ups(firsts[side]))) for side in order}
+    found = {"load_ns": loads, "first_ns": firsts, "cores": cores, "pair_ns": warm["candidate"] + warm["baseline"]}
+    if found["pair_ns"] > task["budget_s"] * 1e9:
+        return found | {"times_ns": [], "repeat": 1}
+    repeat = max(1, min(200, SAMPLE_NS // max(1, min(warm.values()))))
+    deadline = time.perf_counter() + task["round_s"]
     times: list[list[int]] = []
     gc.disable()
     while len(times) < task["triples"] and (not times or time.perf_counter() < deadline):
@@ -68,7 +76,11 @@ def one_round(task: dict[str, Any], seed: int) -> dict[str, Any]:
             taken = {side: timed(runs[side], repeat) for side in places}
             times.append([taken[side] for side in SIDES])
     gc.enable()
-    return {"times_ns": times, "repeat": repeat, "load_ns": loads, "first_ns": firsts, "cores": cores}
+    return found | {"times_ns": times, "repeat": repeat}
+
+
+def warm_ups(first_ns: int) -> int:
+    return 1 if first_ns > SLOW_NS else WARM_UPS
 
 
 def pin(dice: random.Random, threads: int) -> list[int]:
@@ -82,8 +94,8 @@ def pin(dice: random.Random, threads: int) -> list[int]:
     return chosen
 
 
-def read_inputs(task: dict[str, Any]) -> dict[str, Any]:
-    inputs: dict[str, Any] = core.read_golden(Path(task["inputs"]))[0]["inputs"] if task["inputs"] else {}
+def read_inputs(path: str | None) -> dict[str, Any]:
+    inputs: dict[str, Any] = core.read_golden(Path(path))[0]["inputs"] if path else {}
     return inputs
 
 
@@ -94,31 +106,50 @@ def timed(run: Callable[[], Any], repeat: int) -> int:
     return (time.perf_counter_ns() - started) // repeat
 
 
-def survey(task: dict[str, Any], side: str) -> dict[str, Any]:
-    """One model by itself: load, first run, steady runs, CPU, memory, throughput. Absolute numbers, for history."""
-    settings, path = task["settings"], task["models"][side]
-    feeds = read_inputs(task)
+def surveys(task: dict[str, Any], side: str) -> list[dict[str, Any]]:
+    """One model by itself: absolute numbers, for history. The first row must succeed; others may be refused."""
+    found: list[dict[str, Any]] = []
+    for row in task["surveys"]:
+        children: list[dict[str, Any]] = []
+        failure, started = None, time.perf_counter()
+        if found and min(found[0]["children"][0]["times_ns"]) > row["seconds"] * 1e9:
+            failure = f"one run takes longer than the {row['seconds']:g} s that are spent on it"
+        while not failure and len(children) < row["children"]:
+            if children and time.perf_counter() - started > PATIENCE * row["seconds"]:
+                break
+            try:
+                children.append(in_child("survey", task, side, row))
+            except core.Failure as error:
+                if not found:
+                    raise
+                failure = str(error)
+        found.append({key: row[key] for key in ("threads", "batch")} | {"children": children, "failure": failure})
+    return found
+
+
+def survey(task: dict[str, Any], side: str, row: dict[str, Any]) -> dict[str, Any]:
+    """Load, first run, steady runs, the CPU that they took, and memory above that of an empty session."""
+    settings = task["settings"][side] | {"intra_op_threads": row["threads"]}
+    feeds = read_inputs(row["inputs"])
     empty = core.make_session(EMPTY, settings, fall_back=True)
     empty.run(None, {"x": np.zeros(1, np.float32)})
     before = peak_rss()
     started = time.perf_counter_ns()
-    session = core.open_session(path, settings)
+    session = core.open_session(task["models"][side], settings)
     load = time.perf_counter_ns() - started
     run = core.prepare(session, feeds)
     first = timed(run, 1)
-    memory = peak_rss() - before
-    for _ in range(WARM_UPS):
+    memory = max(0, peak_rss() - before)
+    for _ in range(warm_ups(first)):
         run()
-    deadline = time.perf_counter() + task["survey_s"]
+    deadline = time.perf_counter() + row["seconds"] / row["children"]
     times: list[int] = []
     wall, busy = time.perf_counter(), time.process_time()
-    while len(times) < MOST_SAMPLES and (len(times) < 3 or time.perf_counter() < deadline):
+    while len(times) < MOST_SAMPLES / row["children"] and (not times or time.perf_counter() < deadline):
         times.append(timed(run, 1))
     share = (time.process_time() - busy) / max(1e-9, time.perf_counter() - wall)
-    return {
-        "load_ns": load, "first_ns": first, "times_ns": times, "peak_rss_bytes": max(0, memory),
-        "cpu_cores": share, "placement": {name: len(nodes) for name, nodes in (core.placement(session) or {}).items()},
-    }  # fmt: skip
+    steady = {"times_ns": times, "cpu_cores": share}
+    return {"load_ns": load, "first_ns": first, "peak_rss_bytes": memory} | steady
 
 
 def peak_rss() -> int:
@@ -183,11 +214,14 @@ def machine() -> dict[str, Any]:
             if key in ("flags", "Features") and not info["flags"]:
                 info["flags"] = " ".join(sorted(value.split()))
     info["cpu"] = info["cpu"] or platform.processor()
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     memory = 0
     with contextlib.suppress(ValueError, OSError, AttributeError):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return info | {"cores": usable, "memory_gb": round(memory / 2**30), "onnxruntime": onnxruntime.__version__}
+    return info | {"cores": usable_cores(), "memory_gb": round(memory / 2**30), "onnxruntime": onnxruntime.__version__}
+
+
+def usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def noise() -> dict[str, Any]:
@@ -208,35 +242,54 @@ def noise() -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=20, metavar="N", help="fresh processes  [default: 20]")
-    parser.add_argument("--output", default="result.json", metavar="FILE", help="where the times go")
+    parser.add_argument("--rounds", type=int, default=28, metavar="N", help="fresh processes, 5 or more  [default: 28]")
+    parser.add_argument("--budget", type=float, metavar="S", help="seconds for the rounds  [default: latency.budget_s]")
+    parser.add_argument("--threads", type=int, default=0, metavar="N", help="of each run  [default: all cores]")
+    parser.add_argument("--output", default="result.json", metavar="FILE", help="where the times go  [result.json]")
     parser.add_argument("--call", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.call:
         function, *rest = json.loads(arguments.call)
         print(call(function, rest))
         return 0
-    here = Path(__file__).resolve().parent
-    task = json.loads((here / "task.json").read_text(encoding="utf-8"))
-    task["models"] = {side: str(here / path) for side, path in task["models"].items()}
-    task["inputs"] = str(here / task["inputs"]) if task["inputs"] else None
-    started = noise()
+    if arguments.rounds < 5:
+        parser.error("fewer than 5 rounds prove nothing")
+    task = read_bundle(Path(__file__).resolve().parent, arguments.threads or usable_cores())
+    task["budget_s"] = arguments.budget or task["budget_s"]
+    rounds: list[dict[str, Any]] = []
+    before, started = noise(), time.perf_counter()
     try:
-        rounds = []
-        for number in range(max(2, arguments.rounds)):
-            rounds.append(in_child("one_round", task, task["seed"] + number))
-            print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr)
-        surveys = {side: in_child("survey", task, side) for side in ("candidate", "baseline")}
+        while len(rounds) < arguments.rounds and (not rounds or rounds[-1]["times_ns"]):
+            if rounds and time.perf_counter() - started > task["budget_s"]:
+                break
+            rounds.append(in_child("one_round", task, task["seed"] + len(rounds)))
+            print(f"round {len(rounds)} of {arguments.rounds}", file=sys.stderr)
+        seconds = time.perf_counter() - started
+        alone = {side: surveys(task, side) for side in ("candidate", "baseline")}
     except core.Failure as failure:
-        print(
-            f"{failure.name}: {failure}\nNext: {failure.hint or 'Check the models on this machine.'}", file=sys.stderr
-        )
+        hint = failure.hint or "Check the models on this machine."
+        print(f"{failure.name}: {failure}\nNext: {hint}", file=sys.stderr)
         return failure.code
-    result = {"schema_version": 1, "task": task["id"], "settings": task["settings"], "rounds": rounds}
-    result |= {"surveys": surveys, "machine": machine(), "noise": [started, noise()]}
+    result = {"schema_version": 1} | {key: task[key] for key in ("about", "settings", "files", "budget_s")}
+    result |= {"rounds": rounds, "seconds": seconds, "surveys": alone, "machine": machine(), "noise": [before, noise()]}
     Path(arguments.output).write_text(json.dumps(result), encoding="utf-8")
     print(f"{arguments.output} is written; judge it with: artifactctl bench --import {arguments.output}")
     return 0
+
+
+def read_bundle(here: Path, threads: int) -> dict[str, Any]:
+    """The task with this machine's paths and threads, and the digests of the files as they lie here."""
+    task: dict[str, Any] = json.loads((here / "task.json").read_text(encoding="utf-8"))
+    files = sorted(path for side in task["models"] for path in (here / side).rglob("*") if path.is_file())
+    task["files"] = {path.relative_to(here).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    task["models"] = {side: str(here / path) for side, path in task["models"].items()}
+    for row in (task, *task["surveys"]):
+        row["inputs"] = str(here / row["inputs"]) if row["inputs"] else None
+    for row in task["surveys"]:
+        row["threads"] = row["threads"] or threads
+    for settings in task["settings"].values():
+        settings["intra_op_threads"] = threads
+    return task
 
 
 if __name__ == "__main__":

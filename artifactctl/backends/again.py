@@ -78,7 +78,7 @@ def verify_golden(
     """A model against stored answers; where it differs, the worst sample is kept in `worst`."""
     stored = _read_golden(Path(golden), ArtifactDamaged)
     session = open_model(path, settings)
-    report = known_failures(core.compare_golden, session, stored[:count], plan, bounds)
+    report: dict[str, Any] = known_failures(core.compare_golden, session, stored[:count], plan, bounds)
     if worst and not all(output["passed"] for output in report["outputs"]):
         states = plan.get("states", [])
         chosen = _worst_sample(session, stored[:count], states, bounds)
@@ -113,12 +113,29 @@ def first_sample(golden: str, target: str) -> None:
     write_npz(path, sample_arrays("00000", chosen) if chosen else {})
 
 
+def describe_sample(path: str, batched: bool) -> dict[str, Any]:
+    """Its rows, and whether they are a batch that can be made larger."""
+    feeds = read_sample(Path(path))["inputs"]
+    sizes = {value.shape[:1] if isinstance(value, np.ndarray) else None for value in feeds.values()}
+    growing = batched and len(sizes) == 1 and all(size and size[0] for size in sizes)
+    return {"inputs": path, "batch": core.rows(feeds, batched), "growing": growing}
+
+
+def with_rows(source: str, rows: int) -> dict[str, Any]:
+    """A sample of a batch with so many rows: its own, over and over."""
+    path = Path(source)
+    sample, target = read_sample(path), path.with_name(f"batch_{rows}.npz")
+    feeds = {name: value[np.arange(rows) % len(value)] for name, value in sample["inputs"].items()}
+    write_npz(target, sample_arrays("00000", sample | {"inputs": feeds, "outputs": {}}))
+    return {"inputs": str(target), "batch": rows}
+
+
 def verify_fresh(
     path: str, reference: str, settings: dict[str, Any], bounds: dict[str, Any], plan: dict[str, Any], count: int
 ) -> dict[str, Any]:
     """An artifact's model against a reference file on inputs that neither has seen."""
     source = open_model(reference, core.as_written(settings))
-    report = known_failures(core.compare_fresh, open_model(path, settings), source, plan, bounds, count)
+    report: dict[str, Any] = known_failures(core.compare_fresh, open_model(path, settings), source, plan, bounds, count)
     return report | {"provider": settings["provider"]}
 
 

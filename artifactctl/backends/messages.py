@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from artifactctl.backends import core
 from artifactctl.errors import EXIT_CODES
 
+Found = TypeVar("Found")
 _SIGNATURE = re.compile(r"/\S+\.(?:cc|h|cpp|hpp):\d+ .*?\)(?: const)? (?=[A-Z\[])")
 
 
@@ -20,7 +21,7 @@ def first_line(error: Exception, path: str = "") -> str:
     return line[:500]
 
 
-def known_failures(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+def known_failures(function: Callable[..., Found], *arguments: Any) -> Found:
     """A failure of the shipped scripts as an error of ours."""
     try:
         return function(*arguments)

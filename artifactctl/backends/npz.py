@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 import numpy as np
 
+from artifactctl import zips
+
 Array = np.ndarray[Any, Any]
 
 
@@ -20,9 +22,7 @@ def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
             buffer = io.BytesIO()
             stored = array.astype(str) if array.dtype == object else np.ascontiguousarray(array).reshape(array.shape)
             np.lib.format.write_array(buffer, stored, allow_pickle=False)
-            entry = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
-            entry.create_system, entry.external_attr = 3, 0o644 << 16
-            archive.writestr(entry, buffer.getvalue())
+            archive.writestr(zips.entry(f"{name}.npy"), buffer.getvalue())
 
 
 def sample_arrays(number: str, sample: Mapping[str, Any]) -> dict[str, Array]:

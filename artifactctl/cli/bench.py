@@ -6,78 +6,126 @@ from typing import TYPE_CHECKING
 
 import click
 
-from artifactctl.cli.options import Result, Seconds, Settings, common_options, limit_options, option, provider_option
+from artifactctl.cli.options import (
+    Result,
+    Seconds,
+    Settings,
+    common_options,
+    limit_options,
+    max_regression_option,
+    option,
+    provider_option,
+)
 from artifactctl.errors import ArtifactctlError
 
 if TYPE_CHECKING:
-    from artifactctl.project import Limits
+    from artifactctl.project import Budgets, Latency, Limits, Project
+    from artifactctl.steps.bench import Bench
 
 
 @click.command()
-@click.argument("target", metavar="ARTIFACT|FILE")
+@click.argument("target", metavar="ARTIFACT|FILE", required=False)
 @option("--against", metavar="ARTIFACT|FILE", help="The baseline  [default: the version before, else the source]")
 @provider_option
-@option("--max-regression", metavar="5%", help="How much slower it may be  [default: latency.max_regression]")
+@max_regression_option
 @option("--budget", type=Seconds(min=0, min_open=True), metavar="S", help="Seconds  [default: latency.budget_s]")
 @option("--save-baseline", is_flag=True, help="Write baselines/<model>.<provider>.json.")
+@option("--export", metavar="FILE.zip", help="Do not run: write a bundle for a machine without artifactctl.")
+@option("--import", "result", metavar="RESULT.json", help="Do not run: judge what a bundle's bench.py brought back.")
 @option("--markdown", is_flag=True, help="The table as Markdown.")
 @limit_options
 @common_options
 @click.pass_obj
 def bench(
     settings: Settings,
-    target: str,
+    target: str | None,
     against: str | None,
     provider: str | None,
-    max_regression: str | None,
+    max_regression: float | None,
     budget: float | None,
     save_baseline: bool,
+    export: str | None,
+    result: str | None,
     markdown: bool,
     limits: Limits,
 ) -> Result:
     """Time a model against a baseline, in pairs, until slower or not slower is proved."""
+    from pathlib import Path
+
+    from artifactctl.crew import Crew
+    from artifactctl.report.bench import export_text
+    from artifactctl.report.progress import progress
+    from artifactctl.steps import bench as step
+    from artifactctl.steps import remote
+    from artifactctl.steps.sides import default_baseline, side_of
+
+    _demand_sense(target, result, {"--against": against, "--provider": provider, "--budget": budget}, export)
+    project = settings.project()
+    root = project.root if project else Path.cwd()
+    candidate = side_of(Path(target)) if target else None
+    if result is not None:
+        brought = remote.read_result(Path(result))
+        asked = brought["about"]
+        latency, budgets = _wanted(project, asked["candidate"]["name"], max_regression, None, asked)
+        found = remote.judge_result(brought, candidate, latency, budgets, root)
+        return _told(found, root if save_baseline else None, markdown=markdown)
+    assert candidate is not None
+    latency, budgets = _wanted(project, candidate.name, max_regression, budget)
+    with Crew(limits=limits, verbose=settings.verbose) as crew, progress(settings, "bench", 2) as say:
+        baseline = side_of(Path(against)) if against else default_baseline(candidate, crew.scratch)
+        if export is not None:
+            data = remote.export(candidate, baseline, latency, provider, Path(export), crew)
+            return Result(data, export_text(data))
+        found = step.bench(candidate, baseline, latency, budgets, provider, root, crew, say)
+    return _told(found, root if save_baseline else None, markdown=markdown)
+
+
+def _demand_sense(target: str | None, result: str | None, live: dict[str, object], export: str | None) -> None:
+    if result is None and target is None:
+        raise click.UsageError("Missing argument 'ARTIFACT|FILE'.")
+    given = [name for name, value in live.items() if value is not None]
+    if result is not None and (given or export):
+        raise click.UsageError(
+            f"--import judges what was measured elsewhere; {(*given, '--export')[0]} cannot change it."
+        )
+
+
+def _wanted(
+    project: Project | None,
+    name: str,
+    max_regression: float | None,
+    budget: float | None,
+    asked: dict[str, float] | None = None,
+) -> tuple[Latency, Budgets]:
+    """The configuration's, where it knows the model; else what a bundle was made with; options go before both."""
     from dataclasses import replace
+
+    from artifactctl.project import Budgets, Latency
+
+    known = project.models.get(name) if project else None
+    latency, budgets = (known.latency, known.budgets) if known else (Latency(), Budgets())
+    if asked and not known:
+        latency = replace(latency, max_regression=asked["max_regression"], confidence=asked["confidence"])
+    if max_regression is not None:
+        latency = replace(latency, max_regression=max_regression)
+    return (latency if budget is None else replace(latency, budget_s=budget)), budgets
+
+
+def _told(found: Bench, root: object, *, markdown: bool) -> Result:
+    """`root` is where the baseline is to be saved, if it is."""
     from pathlib import Path
 
     from artifactctl import baselines
-    from artifactctl.crew import Crew
     from artifactctl.folder import shown
-    from artifactctl.project import Budgets, Latency
     from artifactctl.report.bench import bench_data, bench_text
-    from artifactctl.report.progress import progress
-    from artifactctl.steps import bench as step
-    from artifactctl.steps.sides import default_baseline, side_of
+    from artifactctl.steps.bench import saved_baseline
 
-    candidate = side_of(Path(target))
-    project = settings.project()
-    known = project.models.get(candidate.name) if project else None
-    latency, budgets = (known.latency, known.budgets) if known else (Latency(), Budgets())
-    if max_regression is not None:
-        latency = replace(latency, max_regression=_share(max_regression))
-    if budget is not None:
-        latency = replace(latency, budget_s=budget)
-    root = project.root if project else Path.cwd()
-    with Crew(limits=limits, verbose=settings.verbose) as crew, progress(settings, "bench", 2) as say:
-        baseline = side_of(Path(against)) if against else default_baseline(candidate, crew.scratch)
-        found = step.bench(candidate, baseline, latency, budgets, provider, root, crew, say)
     path = None
-    if save_baseline:
-        path = baselines.path_of(root, candidate.name, found.session.provider)
-        baselines.write(path, step.saved_baseline(found, candidate))
-    text = bench_text(found, candidate, markdown=markdown)
+    if root is not None:
+        path = baselines.path_of(Path(str(root)), found.subject.name, found.session.provider)
+        baselines.write(path, saved_baseline(found))
     saved = f"\nsaved     {shown(path)}" if path else ""
-    return Result(bench_data(found, path), text + saved, _worst(found.problems))
-
-
-def _share(text: str) -> float:
-    number = text.removesuffix("%")
-    try:
-        value = float(number) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 100:
-        raise click.BadParameter(f"{text!r} is not a share such as 5% or 0.05", param_hint="--max-regression")
-    return value
+    return Result(bench_data(found, path), bench_text(found, markdown=markdown) + saved, _worst(found.problems))
 
 
 def _worst(problems: tuple[ArtifactctlError, ...]) -> ArtifactctlError | None:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from artifactctl.cli.options import Result, Settings, common_options, limit_options, option, provider_option
+from artifactctl.cli.options import (
+    Result,
+    Settings,
+    common_options,
+    limit_options,
+    max_regression_option,
+    option,
+    provider_option,
+)
 from artifactctl.errors import ArtifactctlError
 
 if TYPE_CHECKING:
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
 @click.argument("models", nargs=-1, metavar="[MODEL|FILE]...")
 @option("--recipe", multiple=True, metavar="R", help="auto, fp32, fp16, int8-dynamic or olive:FILE.json; repeatable.")
 @provider_option
+@max_regression_option
 @option("--output", metavar="DIR", help="Where artifacts go  [default: artifacts]")
 @option("--force", is_flag=True, help="Build a new version even if nothing changed.")
 @limit_options
@@ -32,6 +41,7 @@ def build(
     models: tuple[str, ...],
     recipe: tuple[str, ...],
     provider: str | None,
+    max_regression: float | None,
     output: str | None,
     force: bool,
     limits: Limits,
@@ -60,8 +70,10 @@ def build(
     with contextlib.ExitStack() as stack:
         crew: list[Crew] = []
         for owner, found in config.select(project, models, Path.cwd()):
+            allowed = found.latency.max_regression if max_regression is None else max_regression
             chosen = replace(
                 found,
+                latency=replace(found.latency, max_regression=allowed),
                 recipes=tuple(_seen_from(owner.root, name, recipes.OLIVE_PREFIX) for name in recipe) or found.recipes,
                 providers=(provider,) if provider else found.providers,
             )

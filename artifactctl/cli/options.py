@@ -74,6 +74,23 @@ class Seconds(click.FloatRange):
         return found
 
 
+class Share(click.ParamType[float]):
+    """5% or 0.05."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            found = float(value.removesuffix("%")) / (100 if value.endswith("%") else 1)
+        except ValueError:
+            found = -1.0
+        if not 0 <= found < 100:
+            self.fail(f"{value!r} is not a share such as 5% or 0.05", param, ctx)
+        return found
+
+
 def option(*names: str, **attributes: Any) -> Callable[[F], F]:
     return click.option(*names, cls=EnvOption, show_envvar=False, **attributes)
 
@@ -125,6 +142,11 @@ def provider_option(command: F) -> F:
 
     decorate = option("--provider", type=click.Choice(list(PROVIDERS)), help="The execution provider.")
     return decorate(command)
+
+
+def max_regression_option(command: F) -> F:
+    text = "How much slower it may be  [default: latency.max_regression]"
+    return option("--max-regression", type=Share(), metavar="5%", help=text)(command)
 
 
 def limit_options(command: F) -> F:

@@ -2,80 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from artifactctl import verdicts
 from artifactctl.folder import shown
 from artifactctl.report.text import table
 
 if TYPE_CHECKING:
-    from artifactctl.records import Timing
+    from artifactctl.records import LatencyReport, Timing
     from artifactctl.steps.bench import Bench
-    from artifactctl.steps.sides import Side
 
-HEAD = ("model", "size", "latency p50", "p95", "p99", "throughput", "load", "first run", "memory", "Δ accuracy")
+HEAD = ("model", "size", "latency p50", "throughput", "Δ accuracy")
+MORE = {
+    "p95_ms": ("p95", " ms"),
+    "p99_ms": ("p99", " ms"),
+    "load_ms": ("load", " ms"),
+    "first_run_ms": ("first run", " ms"),
+    "peak_rss_mb": ("peak memory", " MB"),
+    "cpu_cores": ("CPU", " cores"),
+}
 
 
 def bench_data(found: Bench, saved: Path | None) -> dict[str, Any]:
-    report = asdict(found.report)
-    del report["raw"], report["sample"]
+    report = found.report.numbers()
+    del report["sample"]
     if any(type(problem).__name__ == "NotAvailable" for problem in found.problems):
         report["verdict"] = "not-comparable"
-    session = asdict(found.session)
-    more = {"machine": found.machine, "noise": list(found.noise), "warnings": list(found.warnings), "session": session}
-    return report | more | {"baseline_file": shown(saved) if saved else None}
+    return report | {
+        "model": found.subject.name,
+        "version": found.subject.version,
+        "drift": found.drift.numbers() if found.drift else None,
+        "history": list(found.history),
+        "machine": found.machine,
+        "noise": list(found.noise),
+        "warnings": list(found.warnings),
+        "session": asdict(found.session),
+        "baseline_file": shown(saved) if saved else None,
+    }
 
 
-def bench_text(found: Bench, side: Side, *, markdown: bool) -> str:
-    report = found.report
-    drop = side.metadata["accuracy_drop"] if side.metadata else None
-    rows = [_row(side.label, report.candidate, drop), _row(report.against, report.baseline, None)]
-    lines = [markdown_table(HEAD, rows) if markdown else table(HEAD, rows), ""]
-    lines.append(f"verdict   {_sentence(found)}")
+def bench_text(found: Bench, *, markdown: bool) -> str:
+    report, subject = found.report, found.subject
+    form = markdown_table if markdown else table
+    rows = [_row(subject.label, report.candidate, subject.accuracy_drop), _row(report.against, report.baseline, None)]
+    more = [*_more_rows(report), *_throughput_rows(report)]
+    lines = [form(HEAD, rows), "", form(("measure", subject.label, report.against), more), ""]
+    lines.append(f"verdict   {verdicts.sentence(report.numbers())}")
     if report.detection_limit is not None:
         lines.append(
             f"seen      slow-downs from {report.detection_limit:.1%} on; {report.rounds} fresh processes, "
             f"{report.pairs} pairs, {report.seconds:.1f} s, confidence {report.confidence:g}"
         )
+    if found.drift:
+        lines.append(f"drift     {verdicts.sentence(found.drift.numbers())}")
+    if any(entry["ratio"] for entry in found.history):
+        steps = (f"v{entry['version']} {_step(entry)}" for entry in found.history)
+        lines.append(f"history   {' → '.join(steps)}, each against the version before")
     lines += [f"warning   {text}" for text in found.warnings]
     return "\n".join(lines)
 
 
-def _sentence(found: Bench) -> str:
-    report = found.report
-    if report.ratio is None or report.ratio_low is None or report.ratio_high is None:
-        return "not proven: too slow for a second round"
-    ratio = f"{report.ratio:.3f} × the time of {report.against} ({report.ratio_low:.3f}–{report.ratio_high:.3f})"
-    words = {
-        "not-slower": f"not slower by more than {report.limit:.1%}, proved",
-        "regression": f"SLOWER by more than {report.limit:.1%}, proved",
-        "not-proven": f"not proven whether slower by more than {report.limit:.1%}",
-    }
-    return f"{words[report.verdict]}: {ratio}"
+def export_text(data: Mapping[str, Any]) -> str:
+    return "\n".join(
+        (
+            f"written   {data['path']} ({data['size_bytes'] / 1e6:.2f} MB)",
+            "run it    on the other machine: unpack it, install numpy and its onnxruntime, python bench.py",
+            "then      artifactctl bench --import result.json",
+        )
+    )
+
+
+def _step(entry: Mapping[str, Any]) -> str:
+    return (
+        "–" if entry["ratio"] is None else f"{entry['ratio']:.3f} ({entry['ratio_low']:.3f}–{entry['ratio_high']:.3f})"
+    )
+
+
+def _more_rows(report: LatencyReport) -> list[tuple[str, ...]]:
+    sides = (report.candidate, report.baseline)
+    return [(name, *(_cell(side, key, unit) for side in sides)) for key, (name, unit) in MORE.items()]
+
+
+def _throughput_rows(report: LatencyReport) -> list[tuple[str, ...]]:
+    def rate(entry: Mapping[str, Any]) -> str:
+        return _with_spread(entry["per_s"], (entry["per_s_low"], entry["per_s_high"]), "/s")
+
+    pairs = zip(report.candidate.throughput, report.baseline.throughput, strict=True)
+    found = sorted(pairs, key=lambda pair: (pair[0]["batch"], pair[0]["threads"]))
+    return [
+        (f"throughput, batch {one['batch']}, {plural(one['threads'], 'thread')}", rate(one), rate(other))
+        for one, other in found
+    ]
 
 
 def _row(label: str, timing: Timing, drop: float | None) -> tuple[str, ...]:
-    def ms(key: str) -> str:
-        value = getattr(timing, key)
-        if value is None:
-            return "–"
-        spread = timing.intervals.get(key)
-        return f"{value:.3g} ms" + (f" ({spread[0]:.3g}–{spread[1]:.3g})" if spread else "")
+    size = f"{timing.size_bytes / 1e6:.2f} MB"
+    latency, throughput = _cell(timing, "p50_ms", " ms"), _cell(timing, "throughput_per_s", "/s")
+    return (label, size, latency, throughput, "–" if drop is None else f"{drop:+.4f}")
 
-    return (
-        label,
-        f"{timing.size_bytes / 1e6:.2f} MB",
-        ms("p50_ms"),
-        ms("p95_ms"),
-        ms("p99_ms"),
-        "–" if timing.throughput_per_s is None else f"{timing.throughput_per_s:.4g}/s",
-        ms("load_ms"),
-        ms("first_run_ms"),
-        "–" if timing.peak_rss_mb is None else f"{timing.peak_rss_mb:.3g} MB",
-        "–" if drop is None else f"{drop:+.4f}",
-    )
+
+def _cell(timing: Timing, key: str, unit: str) -> str:
+    return _with_spread(getattr(timing, key), timing.intervals.get(key) or (None, None), unit)
+
+
+def _with_spread(value: float | None, spread: Sequence[float | None], unit: str) -> str:
+    if value is None:
+        return "–"
+    low, high = spread
+    return f"{_short(value)}{unit}" + ("" if low is None or high is None else f" ({_short(low)}–{_short(high)})")
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from artifactctl.folder import KEPT_MODEL, ArtifactFolder, shown
-from artifactctl.metadata import decision_texts, margin_text, warnings
+from artifactctl.metadata import decision_texts, margin_text, speed_texts, warnings
 
 if TYPE_CHECKING:
     from artifactctl.records import EquivalenceReport
@@ -41,6 +41,7 @@ def build_data(built: Sequence[ArtifactFolder]) -> dict[str, Any]:
                 "recipe": item.metadata["recipe"]["name"],
                 "reason": item.metadata["recipe"]["reason"],
                 "accuracy_drop": item.metadata["accuracy_drop"],
+                "latency": {name: (item.metadata["latency"] or {}).get(name) for name in ("previous", "oldest")},
                 "candidates": [
                     entry | {"worst": shown(item.kept[entry["recipe"]]) if entry["recipe"] in item.kept else None}
                     for entry in item.metadata["recipe"]["candidates"]
@@ -76,6 +77,7 @@ def _built_text(item: ArtifactFolder) -> str:
     if (accuracy := proof["accuracy"]) and accuracy["drop"] is not None:
         numbers = f"source {accuracy['source']:.4f}, artifact {accuracy['candidate']:.4f}"
         lines.append(f"accuracy  drop {accuracy['drop']:+.4f} ({numbers}, {accuracy['samples']} labelled samples)")
+    lines += [f"speed     {text}" for text in speed_texts(meta)]
     lines += [f"warning   {text}" for text in warnings(meta)]
     if item.kept:
         recipe, kept = next(iter(item.kept.items()))

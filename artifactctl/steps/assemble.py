@@ -14,12 +14,20 @@ from artifactctl.errors import NotEquivalent
 from artifactctl.folder import ArtifactFolder
 from artifactctl.inputs import config_digest, recorded_name
 from artifactctl.records import SOURCE_RECIPE, Choice, LatencyReport, ReferenceModel
+from artifactctl.steps.standing import OLDEST, PREVIOUS, anonymous
 from artifactctl.steps.verify import bounds_of, prove, statement_of
 
 SAMPLE_KEYS = ("seed", "batched", "inputs", "states", "sets", "branches", "unwatched_branches", "single_size")
 
 
-def assemble(reference: ReferenceModel, choice: Choice, home: Path, scratch: Path, crew: Crew) -> ArtifactFolder:
+def assemble(
+    reference: ReferenceModel,
+    choice: Choice,
+    standing: Mapping[str, LatencyReport],
+    home: Path,
+    scratch: Path,
+    crew: Crew,
+) -> ArtifactFolder:
     staged = scratch / "artifact"
     (staged / "evidence").mkdir(parents=True)
     chosen, provider = choice.chosen, reference.session.provider
@@ -43,9 +51,11 @@ def assemble(reference: ReferenceModel, choice: Choice, home: Path, scratch: Pat
         "own": sum(entry["rows"] for entry in entries if entry["origin"] == "data"),
     }
     _write_json(staged / "evidence" / "equivalence.json", _equivalence_evidence(reference, choice))
-    _write_json(staged / "evidence" / f"latency.{provider}.json", _latency_evidence(reference, choice))
+    _write_json(staged / "evidence" / f"latency.{provider}.json", _latency_evidence(reference, choice, standing))
     version = folder.next_free(home)
-    content = _metadata(reference, choice, version, described, staged, home)
+    content = _metadata(reference, choice, version, described, home)
+    if content["latency"]:
+        content["latency"] |= {name: _recorded(standing.get(name)) for name in (PREVIOUS, OLDEST)}
     (staged / folder.VALIDATE).write_text(metadata.render_validate(content), encoding="utf-8", newline="\n")
     (staged / "README.md").write_text(metadata.render_card(content), encoding="utf-8", newline="\n")
     content["files"] = [asdict(folder.file_digest(staged / name, name)) for name in folder.listing(staged)]
@@ -57,7 +67,7 @@ def assemble(reference: ReferenceModel, choice: Choice, home: Path, scratch: Pat
 
 
 def _metadata(
-    reference: ReferenceModel, choice: Choice, version: int, model: Mapping[str, Any], staged: Path, home: Path
+    reference: ReferenceModel, choice: Choice, version: int, model: Mapping[str, Any], home: Path
 ) -> dict[str, Any]:
     config, chosen = reference.source.config, choice.chosen
     equivalence, latency = chosen.equivalence, chosen.latency
@@ -112,19 +122,16 @@ def _metadata(
             "accuracy": asdict(accuracy) if accuracy else None,
             "outputs": [asdict(output) for output in equivalence.outputs],
         },
-        "latency": _latency_numbers(latency),
+        "latency": latency.numbers() if latency else None,
         "environment": made,
         "files": [],
         "previous": _previous(home),
     }
 
 
-def _latency_numbers(latency: LatencyReport | None) -> dict[str, Any] | None:
-    if latency is None:
-        return None
-    numbers = asdict(latency)
-    del numbers["raw"]
-    return numbers
+def _recorded(report: LatencyReport | None) -> dict[str, Any] | None:
+    """Without where the other version lay: its name is the same everywhere."""
+    return None if report is None else anonymous(report).numbers()
 
 
 def _previous(home: Path) -> dict[str, Any] | None:
@@ -158,7 +165,9 @@ def _equivalence_evidence(reference: ReferenceModel, choice: Choice) -> dict[str
     }
 
 
-def _latency_evidence(reference: ReferenceModel, choice: Choice) -> dict[str, Any]:
+def _latency_evidence(
+    reference: ReferenceModel, choice: Choice, standing: Mapping[str, LatencyReport]
+) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "session": asdict(reference.session),
@@ -167,6 +176,7 @@ def _latency_evidence(reference: ReferenceModel, choice: Choice) -> dict[str, An
             {"recipe": tried.candidate.recipe, "latency": asdict(tried.latency) if tried.latency else None}
             for tried in choice.tried
         ],
+        "versions": {name: asdict(anonymous(report)) for name, report in standing.items()},
     }
 
 

@@ -2,31 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from artifactctl import baselines, folder, gate
+from artifactctl import baselines
 from artifactctl.crew import Crew
-from artifactctl.errors import ArtifactctlError, LatencyRegression, NotAvailable, NotProven
-from artifactctl.percentiles import median_interval, milliseconds, percentile_of
+from artifactctl.errors import ArtifactctlError, LatencyRegression, NotAvailable
 from artifactctl.project import Budgets, Latency, Say
-from artifactctl.records import LatencyReport, Session, Timing
-from artifactctl.steps.measure import Duel, fight, report_of
-from artifactctl.steps.sides import Side, demand_same_inputs, inputs_of, session_of
+from artifactctl.records import LatencyReport, Session
+from artifactctl.steps.measure import Duel, Terms, fight, report_of
+from artifactctl.steps.sides import Side, demand_comparable, inputs_of, own_session, session_of
+from artifactctl.steps.standing import OLDEST, Contender, history, problem_of, stand
+from artifactctl.steps.survey import denormals, refused, survey_rows, surveyed
 
-SURVEY_S = 1.5
 SEED = 20_260  # of the order of runs; any number will do, the same one makes a run repeatable
 
 
 @dataclass(frozen=True, slots=True)
+class Subject:
+    """What was measured, wherever that was."""
+
+    name: str
+    label: str
+    version: int | None
+    sha256: str
+    size_bytes: int
+    accuracy_drop: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def subject_of(side: Side) -> Subject:
+    drop = side.metadata["accuracy_drop"] if side.metadata else None
+    return Subject(side.name, side.label, side.version, side.sha256, side.size_bytes, drop)
+
+
+@dataclass(frozen=True, slots=True)
 class Bench:
+    subject: Subject
     report: LatencyReport
     session: Session
     machine: dict[str, Any]
     noise: tuple[dict[str, Any], dict[str, Any]]
     warnings: tuple[str, ...]
     problems: tuple[ArtifactctlError, ...]  # the gate's and the budgets', worst first
+    drift: LatencyReport | None = None  # against the oldest version
+    history: tuple[dict[str, Any], ...] = ()  # what earlier versions recorded
+
+
+def prepare(
+    candidate: Side, baseline: Side, latency: Latency, session: Session, crew: Crew
+) -> tuple[Duel, list[dict[str, Any]]]:
+    """The pairs that are to be run, and the rows of the survey: 1 and many threads, by the sizes of a batch."""
+    inputs, batched = inputs_of(candidate, crew.scratch, crew)
+    terms = Terms(latency.max_regression, latency.confidence, latency.budget_s, baseline.label)
+    session = own_session(candidate, session)
+    duel = Duel(
+        candidate.model, baseline.model, inputs, session, SEED, terms, own_session(baseline, session)
+    )  # fmt: skip
+    return duel, survey_rows(inputs, batched, latency.batches, session.intra_op_threads, crew)
 
 
 def bench(
@@ -41,73 +77,47 @@ def bench(
 ) -> Bench:
     """Both run now, on this machine, with the same threads, provider and inputs."""
     session = session_of(candidate, provider, crew)
-    if baseline.metadata and provider is None and baseline.metadata["session"]["provider"] != session.provider:
-        message = f"not comparable: {baseline.label} is for {baseline.metadata['session']['provider']}"
-        raise NotAvailable(message, hint=f"Run both on one provider: --provider {session.provider}")
-    demand_same_inputs(candidate, baseline, crew)
-    inputs = inputs_of(candidate, crew.scratch, crew)
+    demand_comparable(candidate, baseline, crew, None if provider else session.provider)
+    duel, rows = prepare(candidate, baseline, latency, session, crew)
     before = crew.ask("timer", "describe_machine")
-    duel = Duel(
-        candidate.model, baseline.model, inputs, session, SEED, latency.max_regression, latency.confidence,
-        latency.budget_s, baseline.label,
-    )  # fmt: skip
     say(f"timing against {baseline.label}")
     rounds, seconds = fight(duel, crew)
-    report = report_of(duel, rounds, seconds, (candidate.size_bytes, baseline.size_bytes))
-    say("each model by itself")
-    task = duel.task() | {"survey_s": SURVEY_S}
-    report = replace(
-        report,
-        candidate=surveyed(report.candidate, crew.ask("timer", "survey", task=task, side="candidate")),
-        baseline=surveyed(report.baseline, crew.ask("timer", "survey", task=task, side="baseline")),
+    report = report_of(duel.terms, session.provider, rounds, seconds, (candidate.size_bytes, baseline.size_bytes))
+    warnings = list[str]()
+    drift, past = None, list[dict[str, Any]]()
+    if report.pairs:
+        say("each model by itself")
+        task = duel.task() | {"surveys": rows}
+        found = {side: crew.ask("timer", "surveys", task=task, side=side) for side in ("candidate", "baseline")}
+        report = surveyed(report, found)
+        warnings += refused(found, latency.batches) + denormals(duel, crew)
+    if candidate.version is not None:
+        home, contender = candidate.model.parent.parent, Contender(candidate, duel.inputs, session, SEED)
+        past = history(home, candidate.name, candidate.version, crew)
+        drift = stand(contender, home, candidate.version, latency, crew, say, (OLDEST,)).get(OLDEST)
+    noise = (before["noise"], crew.ask("timer", "describe_machine")["noise"])
+    machine = before["machine"]
+    problems = judged(report, drift, latency, budgets, machine, session, root, candidate.name)
+    warnings = noise_warnings(*noise) + warnings
+    subject = subject_of(candidate)
+    return Bench(subject, report, session, machine, noise, tuple(warnings), problems, drift, tuple(past))
+
+
+def judged(
+    report: LatencyReport,
+    drift: LatencyReport | None,
+    latency: Latency,
+    budgets: Budgets,
+    machine: dict[str, Any],
+    session: Session,
+    root: Path,
+    model: str,
+) -> tuple[ArtifactctlError, ...]:
+    gates = [problem_of(report, "max_regression"), problem_of(drift, "max_drift") if drift else None]
+    return (
+        *(problem for problem in gates if problem),
+        *budget_problems(report, latency, budgets, machine, session, root, model),
     )
-    machine, after = before["machine"], crew.ask("timer", "describe_machine")["noise"]
-    problems = [
-        *_gate_problem(report),
-        *budget_problems(report, latency, budgets, machine, session, root, candidate.name),
-    ]
-    noise = (before["noise"], after)
-    return Bench(report, session, machine, noise, tuple(noise_warnings(*noise)), tuple(problems))
-
-
-def surveyed(timing: Timing, found: dict[str, Any]) -> Timing:
-    """With what one process by itself showed; percentiles only where enough runs support them."""
-    times = found["times_ns"]
-    p50 = percentile_of(times, 0.5)
-    return replace(
-        timing,
-        p50_ms=milliseconds(p50),
-        p95_ms=milliseconds(percentile_of(times, 0.95)),
-        p99_ms=milliseconds(percentile_of(times, 0.99)),
-        throughput_per_s=round(1e9 / p50, 3) if p50 else None,
-        peak_rss_mb=round(found["peak_rss_bytes"] / 1e6, 3),
-        cpu_cores=round(found["cpu_cores"], 3),
-        intervals={**timing.intervals, "p50_ms": _scaled(median_interval(times))},
-    )
-
-
-def _scaled(interval: tuple[float, float] | None) -> tuple[float, float] | None:
-    return None if interval is None else (round(interval[0] / 1e6, 6), round(interval[1] / 1e6, 6))
-
-
-def _gate_problem(report: LatencyReport) -> list[ArtifactctlError]:
-    if report.verdict == gate.REGRESSION:
-        message = f"slower than {report.against} by more than {report.limit:.1%}: {told(report)}"
-        return [LatencyRegression(message)]
-    if report.verdict == gate.NOT_PROVEN:
-        limit = "unknown" if report.detection_limit is None else f"{report.detection_limit:.1%}"
-        message = (
-            f"not proven within {report.seconds:.0f} s: {told(report)}; "
-            f"the smallest slow-down it could have seen is {limit}, the limit {report.limit:.1%}"
-        )
-        return [NotProven(message, hint="Give it more time (latency.budget_s), a wider limit, or a quieter machine.")]
-    return []
-
-
-def told(report: LatencyReport) -> str:
-    if report.ratio is None or report.ratio_low is None or report.ratio_high is None:
-        return f"one pair takes {report.seconds:.1f} s"
-    return f"{report.ratio:.3f} × its time ({report.ratio_low:.3f}–{report.ratio_high:.3f})"
 
 
 def budget_problems(
@@ -158,10 +168,7 @@ def noise_warnings(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     return found
 
 
-def saved_baseline(found: Bench, side: Side) -> dict[str, Any]:
-    sums = side.model.with_name(folder.SUMS)
-    artifact = {
-        "version": side.metadata["version"] if side.metadata else None,
-        "sha256": folder.digest(sums if sums.is_file() else side.model),
-    }
-    return baselines.content(side.name, artifact, found.report.candidate, found.machine, found.session)
+def saved_baseline(found: Bench) -> dict[str, Any]:
+    subject = found.subject
+    artifact = {"version": subject.version, "sha256": subject.sha256}
+    return baselines.content(subject.name, artifact, found.report.candidate, found.machine, found.session)

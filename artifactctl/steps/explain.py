@@ -38,18 +38,31 @@ def keep_evidence(
     """evidence/worst.npz in the work directory, and beside it the model that it was run on."""
     if crew.kept is None or report.worst is None:
         return None
-    place = crew.kept / re.sub(r"[^\w.-]+", "-", name)
-    target = place / "evidence" / "worst.npz"
+    target = _place(crew.kept, name) / "evidence" / "worst.npz"
     crew.ask(
         "runner", "keep_worst", folder=str(reference.samples), number=report.worst, target=str(target),
         about=about_of(reference),
     )  # fmt: skip
-    files = [file for file in model.parent.rglob("*") if file.is_file()]
-    if sum(file.stat().st_size for file in files) <= KEEP_BYTES:
-        shutil.copytree(model.parent, place, dirs_exist_ok=True)
-        if model.name != folder.KEPT_MODEL:
-            (place / model.name).rename(place / folder.KEPT_MODEL)
+    keep_model(model, name, crew)
     return target
+
+
+def keep_model(model: Path | None, name: str, crew: Crew) -> Path | None:
+    """A candidate that is not written stays for whoever wants to look at it, unless it is too large."""
+    if crew.kept is None or model is None:
+        return None
+    place = _place(crew.kept, name)
+    files = [file for file in model.parent.rglob("*") if file.is_file()]
+    if sum(file.stat().st_size for file in files) > KEEP_BYTES:
+        return None
+    shutil.copytree(model.parent, place, dirs_exist_ok=True)
+    if model.name != folder.KEPT_MODEL:
+        (place / model.name).rename(place / folder.KEPT_MODEL)
+    return place / folder.KEPT_MODEL
+
+
+def _place(kept: Path, name: str) -> Path:
+    return kept / re.sub(r"[^\w.-]+", "-", name)
 
 
 def about_of(reference: ReferenceModel) -> dict[str, Any]:

@@ -7,39 +7,50 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from artifactctl import gate
+from artifactctl import gate, verdicts
 from artifactctl.crew import Crew
 from artifactctl.errors import SourceError
-from artifactctl.percentiles import median_interval, milliseconds, percentile_of
+from artifactctl.percentiles import interval_ms, milliseconds, percentile_of
 from artifactctl.records import LatencyReport, ReferenceModel, Session, Timing, Tried
 
 ROUND_S, ROUND_TRIPLES = 0.2, 40  # of timed runs in one process, whichever ends first
-PATIENCE = 5  # budgets that the fewest rounds may take
 CHOICE_LIMIT, CHOICE_ROUNDS = 0.03, 14  # between a candidate and its source, where a tie is an answer too
+CHOICE_PATIENCE = 5  # budgets that the fewest rounds may take there: nothing else can decide
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is to be proved, and within how many seconds."""
+
+    limit: float
+    confidence: float
+    budget_s: float
+    against: str = "source"
 
 
 @dataclass(frozen=True, slots=True)
 class Duel:
-    """What is timed against what, and how."""
+    """What is timed against what, and how. Both have the same provider and threads."""
 
     candidate: Path
     baseline: Path
     inputs: Path | None
     session: Session
     seed: int
-    limit: float
-    confidence: float
-    budget_s: float
-    against: str = "source"
+    terms: Terms
+    baseline_session: Session | None = None  # where its graph level or options are other ones
     most_rounds: int = gate.LOOKS[-1]
+    patience: int = 1
 
     def task(self) -> dict[str, Any]:
+        sessions = {"candidate": self.session, "baseline": self.baseline_session or self.session}
         return {
             "models": {"candidate": str(self.candidate), "baseline": str(self.baseline)},
             "inputs": str(self.inputs) if self.inputs else None,
-            "settings": asdict(replace(self.session, placement=None)),
+            "settings": {side: asdict(replace(session, placement=None)) for side, session in sessions.items()},
             "triples": ROUND_TRIPLES,
-            "limit_s": ROUND_S,
+            "round_s": ROUND_S,
+            "budget_s": self.terms.budget_s * self.patience,
         }
 
 
@@ -48,32 +59,39 @@ def measure(reference: ReferenceModel, tried: Tried, budget_s: float, crew: Crew
     candidate = tried.candidate
     assert candidate.path is not None
     sample = sample_of(reference)
+    terms = Terms(CHOICE_LIMIT, reference.source.config.latency.confidence, budget_s)
     duel = Duel(
-        candidate.path, reference.path, sample, reference.session, reference.seed, CHOICE_LIMIT,
-        reference.source.config.latency.confidence, budget_s, most_rounds=CHOICE_ROUNDS,
+        candidate.path, reference.path, sample, reference.session, reference.seed, terms,
+        most_rounds=CHOICE_ROUNDS, patience=CHOICE_PATIENCE,
     )  # fmt: skip
     try:
         rounds, seconds = fight(duel, crew)
     except SourceError as error:
         return replace(tried, candidate=replace(candidate, failure=f"it could not be measured: {error}"))
-    entry = reference.plan["entries"][sample.stem]
-    about = {key: value for key, value in entry.items() if key != "set"}
     sizes = (candidate.size_bytes or 0, reference.size_bytes)
-    return replace(tried, latency=replace(report_of(duel, rounds, seconds, sizes), sample=about))
+    report = report_of(terms, reference.session.provider, rounds, seconds, sizes)
+    return replace(tried, latency=replace(report, sample=about_sample(reference)))
 
 
 def fight(duel: Duel, crew: Crew) -> tuple[list[dict[str, Any]], float]:
-    """Rounds until a verdict is proved. The budget ends what goes beyond the fewest rounds that prove anything."""
-    started, rounds = time.monotonic(), list[dict[str, Any]]()
+    """Rounds until a verdict is proved. The budget ends them, and so does a pair that is longer than it."""
+    started, rounds, terms = time.monotonic(), list[dict[str, Any]](), duel.terms
     for look in gate.LOOKS:
         while len(rounds) < min(look, duel.most_rounds):
-            patience = PATIENCE if len(rounds) < gate.MIN_ROUNDS else 1
-            if rounds and time.monotonic() - started > duel.budget_s * patience:
+            patience = duel.patience if len(rounds) < gate.MIN_ROUNDS else 1
+            if rounds and time.monotonic() - started > terms.budget_s * patience:
                 return rounds, time.monotonic() - started
             rounds.append(crew.ask("timer", "time_round", task=duel.task(), seed=duel.seed + len(rounds)))
-        if gate.judge(triples_of(rounds), duel.limit, duel.confidence).verdict != gate.NOT_PROVEN:
+            if not rounds[-1]["times_ns"]:
+                return rounds, time.monotonic() - started
+        if gate.judge(triples_of(rounds), terms.limit, terms.confidence).verdict != verdicts.NOT_PROVEN:
             break
     return rounds, time.monotonic() - started
+
+
+def about_sample(reference: ReferenceModel) -> dict[str, Any]:
+    entry = reference.plan["entries"][sample_of(reference).stem]
+    return {key: value for key, value in entry.items() if key != "set"}
 
 
 def sample_of(reference: ReferenceModel) -> Path:
@@ -87,40 +105,48 @@ def triples_of(rounds: list[dict[str, Any]]) -> list[list[gate.Triple]]:
     return [[(float(c), float(a), float(b)) for c, a, b in entry["times_ns"]] for entry in rounds]
 
 
-def report_of(duel: Duel, rounds: list[dict[str, Any]], seconds: float, sizes: tuple[int, int]) -> LatencyReport:
-    judged = gate.judge(triples_of(rounds), duel.limit, duel.confidence) if len(rounds) > 1 else None
+def report_of(
+    terms: Terms, provider: str, rounds: list[dict[str, Any]], seconds: float, sizes: tuple[int, int]
+) -> LatencyReport:
+    whole = [entry for entry in rounds if entry["times_ns"]]
+    judged = gate.judge(triples_of(whole), terms.limit, terms.confidence) if len(whole) > 1 else None
+    verdict = judged.verdict if judged else verdicts.NOT_PROVEN
+    detection = judged.detection_limit if judged else None
     return LatencyReport(
-        provider=duel.session.provider,
-        verdict=judged.verdict if judged else gate.NOT_PROVEN,
+        provider=provider,
+        verdict=verdict,
         ratio=judged.ratio if judged else None,
         ratio_low=judged.ratio_low if judged else None,
         ratio_high=judged.ratio_high if judged else None,
-        detection_limit=judged.detection_limit if judged else None,
-        limit=duel.limit,
-        confidence=duel.confidence,
-        pairs=sum(len(entry["times_ns"]) for entry in rounds),
-        rounds=len(rounds),
+        detection_limit=detection,
+        limit=terms.limit,
+        confidence=terms.confidence,
+        pairs=sum(len(entry["times_ns"]) for entry in whole),
+        rounds=len(whole),
         seconds=round(seconds, 3),
         candidate=_timing(rounds, 0, "candidate", sizes[0]),
         baseline=_timing(rounds, 1, "baseline", sizes[1]),
-        against=duel.against,
+        against=terms.against,
+        reason=_why_not_proven(terms, rounds, detection) if verdict == verdicts.NOT_PROVEN else "",
         raw=tuple(rounds),
     )
 
 
+def _why_not_proven(terms: Terms, rounds: list[dict[str, Any]], detection: float | None) -> str:
+    if rounds and not rounds[-1]["times_ns"]:
+        return f"one pair of runs takes {rounds[-1]['pair_ns'] / 1e9:.3g} s, and the budget is {terms.budget_s:g} s"
+    if len(rounds) < gate.MIN_ROUNDS or detection is None:
+        return f"{len(rounds)} rounds of at least {gate.MIN_ROUNDS} fitted into the budget of {terms.budget_s:g} s"
+    return f"the smallest slow-down it could have seen is {detection:.1%}, the limit {terms.limit:.1%}"
+
+
 def _timing(rounds: list[dict[str, Any]], column: int, side: str, size_bytes: int) -> Timing:
     """What the rounds themselves say about one side."""
-    steady = [entry["times_ns"][position][column] for entry in rounds for position in range(len(entry["times_ns"]))]
     found = {
-        "p50_ms": steady,
+        "p50_ms": [times[column] for entry in rounds for times in entry["times_ns"]],
         "load_ms": [entry["load_ns"][side] for entry in rounds],
         "first_run_ms": [entry["first_ns"][side] for entry in rounds],
     }
     p50, load, first = (milliseconds(percentile_of(values, 0.5)) for values in found.values())
-    intervals = {key: _interval_ms(values) for key, values in found.items()}
+    intervals = {key: interval_ms(values) for key, values in found.items()}
     return Timing(size_bytes, p50_ms=p50, load_ms=load, first_run_ms=first, intervals=intervals)
-
-
-def _interval_ms(values: list[int]) -> tuple[float, float] | None:
-    found = median_interval(values)
-    return None if found is None else (round(found[0] / 1e6, 6), round(found[1] / 1e6, 6))

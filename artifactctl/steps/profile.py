@@ -16,7 +16,7 @@ from artifactctl import folder
 from artifactctl.crew import Crew
 from artifactctl.project import Say
 from artifactctl.records import Session
-from artifactctl.steps.sides import Side, demand_same_inputs, inputs_of, session_of
+from artifactctl.steps.sides import Side, demand_comparable, inputs_of, session_of
 
 SIDES = ("candidate", "baseline")
 LIMIT_S = 10.0
@@ -110,8 +110,8 @@ def profile(
         sessions.append(session_of(side, sessions[0].provider if sessions else provider, crew))
     candidate = sides[0]
     for other in sides[1:]:
-        demand_same_inputs(candidate, other, crew)
-    inputs = inputs_of(candidate, crew.scratch, crew)
+        demand_comparable(candidate, other, crew)
+    inputs, _ = inputs_of(candidate, crew.scratch, crew)
     say(f"running {' and '.join(side.label for side in sides)}")
     results = crew.ask(
         "runner", "profile_models", inputs=str(inputs), runs=runs, prefix=str(crew.scratch / "profile" / "side"),

@@ -1,9 +1,9 @@
-"""Artifacts and files -> what is run: the model, its inputs, its session, and the default baseline of an artifact."""
+"""Artifacts and files -> what is run: the model, its inputs, its session, and the versions before an artifact."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ from artifactctl import folder, git, inspection
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, SourceError
 from artifactctl.folder import shown
-from artifactctl.providers import PROVIDERS
 from artifactctl.records import Session
 from artifactctl.steps.export import explain_inputs, session_for
 from artifactctl.versions import folder_name
@@ -22,6 +21,7 @@ class Side:
     label: str
     model: Path
     metadata: Mapping[str, Any] | None = None
+    known_as: str | None = None  # a model whose file has another name
 
     @property
     def size_bytes(self) -> int:
@@ -30,51 +30,81 @@ class Side:
 
     @property
     def name(self) -> str:
-        return str(self.metadata["model_name"]) if self.metadata else self.model.stem
+        return str(self.metadata["model_name"]) if self.metadata else self.known_as or self.model.stem
+
+    @property
+    def version(self) -> int | None:
+        return int(self.metadata["version"]) if self.metadata else None
+
+    @property
+    def sha256(self) -> str:
+        """Of all files of an artifact, or of the file."""
+        sums = self.model.with_name(folder.SUMS)
+        return folder.digest(sums if self.metadata and sums.is_file() else self.model)
 
 
-def side_of(path: Path) -> Side:
+def side_of(path: Path, label: str | None = None) -> Side:
     if path.is_dir():
-        return Side(shown(path), path.resolve() / folder.MODEL, inspection.whole_artifact(path))
+        return Side(label or shown(path), path.resolve() / folder.MODEL, inspection.whole_artifact(path))
     inspection.existing_file(path)
-    return Side(shown(path), path.resolve())
+    return Side(label or shown(path), path.resolve())
 
 
 def session_of(side: Side, provider: str | None, crew: Crew) -> Session:
     """As the artifact was proved, or ONNX Runtime's defaults for a file; always with this machine's cores."""
-    if side.metadata is None:
-        return session_for(provider or "cpu", crew)
-    recorded = dict(side.metadata["session"])
-    wanted = provider or recorded["provider"]
-    here = session_for(wanted, crew)
-    if wanted != recorded["provider"]:
-        return here
-    return Session(
-        wanted, PROVIDERS[wanted].execution_provider, here.intra_op_threads, graph_level=recorded["graph_level"],
-        options=recorded["options"],
-    )  # fmt: skip
+    recorded = side.metadata["session"]["provider"] if side.metadata else "cpu"
+    return own_session(side, session_for(provider or recorded, crew))
 
 
-def inputs_of(side: Side, scratch: Path, crew: Crew) -> Path:
-    """One sample, alone in a file: of golden.npz, or the first that would be made up for the file."""
+def own_session(side: Side, session: Session) -> Session:
+    """The same provider and threads, with the graph level and the options that the artifact was proved with."""
+    recorded = side.metadata["session"] if side.metadata else None
+    if recorded is None or recorded["provider"] != session.provider:
+        return session
+    return replace(session, graph_level=recorded["graph_level"], options=recorded["options"])
+
+
+def inputs_of(side: Side, scratch: Path, crew: Crew) -> tuple[Path, bool]:
+    """One sample, alone in a file, and whether its rows are a batch: of golden.npz, or what would be made up."""
     target = scratch / "inputs" / "00000.npz"
     if side.metadata is not None:
         golden = str(side.model.with_name(folder.GOLDEN))
         crew.ask("runner", "first_sample", golden=golden, target=str(target))
-        return target
+        return target, bool(side.metadata["reference"]["samples"]["batched"])
     plan = explain_inputs(side.model, scratch, crew)
     plan["sets"] = plan["sets"][:1]
     crew.ask("runner", "write_samples", plan=plan, folder=str(target.parent), samples=None, labels=None)
-    return target
+    return target, bool(plan["batched"])
 
 
-def demand_same_inputs(one: Side, other: Side, crew: Crew) -> None:
+def why_incomparable(one: Side, other: Side, crew: Crew, provider: str | None = None) -> tuple[str, str] | None:
+    """What makes pairs of the two meaningless, and what to do about it; `provider`: of another one's artifact too."""
+    if provider and other.metadata and other.metadata["session"]["provider"] != provider:
+        hint = f"Run both on one provider: --provider {provider}"
+        return f"{other.label} is for {other.metadata['session']['provider']}, not for {provider}", hint
     found = [crew.ask("runner", "inspect", path=str(side.model))["inputs"] for side in (one, other)]
     asked = [sorted((value["name"], value["dtype"]) for value in values) for values in found]
-    if asked[0] != asked[1]:
-        taken = [", ".join(f"{name} ({dtype})" for name, dtype in values) or "nothing" for values in asked]
-        message = f"not comparable: {one.label} takes {taken[0]}; {other.label} takes {taken[1]}"
-        raise NotAvailable(message, hint="Compare models with the same inputs: --against ARTIFACT|FILE")
+    if asked[0] == asked[1]:
+        return None
+    taken = [", ".join(f"{name} ({dtype})" for name, dtype in values) or "nothing" for values in asked]
+    hint = "Compare models with the same inputs: --against ARTIFACT|FILE"
+    return f"{one.label} takes {taken[0]}; {other.label} takes {taken[1]}", hint
+
+
+def demand_comparable(one: Side, other: Side, crew: Crew, provider: str | None = None) -> None:
+    if found := why_incomparable(one, other, crew, provider):
+        raise NotAvailable(f"not comparable: {found[0]}", hint=found[1])
+
+
+def earlier(home: Path, model: str, before: int, scratch: Path, *, oldest_first: bool) -> Iterator[tuple[Path, str]]:
+    """The versions before one, each from its folder or from its git tag, and what to call it."""
+    numbers = {*folder.versions(home), *git.tagged_versions(home, model)}
+    for number in sorted((number for number in numbers if number < before), reverse=not oldest_first):
+        path = home / folder_name(number)
+        if path.is_dir():
+            yield path, shown(path)
+        elif found := git.fetch_tagged(home, model, number, scratch / "tagged"):
+            yield found, f"{model}/{folder_name(number)} (tag)"
 
 
 def default_baseline(side: Side, scratch: Path) -> Side:
@@ -83,12 +113,8 @@ def default_baseline(side: Side, scratch: Path) -> Side:
     if side.metadata is None:
         raise SourceError(f"{side.label} has no version before it to compare with", hint=hint)
     home = side.model.parent.parent
-    older = [version for version in folder.versions(home) if version < side.metadata["version"]]
-    if older:
-        return side_of(home / folder_name(older[-1]))
-    before = side.metadata["version"] - 1
-    if before >= 1 and (found := git.fetch_tagged(home, side.name, before, scratch / "tagged")):
-        return side_of(found)
+    for path, label in earlier(home, side.name, side.metadata["version"], scratch, oldest_first=False):
+        return side_of(path, label)
     if source := find_source(side.model.parent, side.metadata):
         return Side(shown(source), source)
     raise SourceError(f"{side.label} has no version before it, and its source is not here", hint=hint)

@@ -160,4 +160,4 @@ def test_the_table_as_markdown(cli: Cli, tmp_path: Path) -> None:
     lines = done.out.splitlines()
     assert lines[0].startswith("| model | size | latency p50 |")
     assert lines[1].startswith("| --- |")
-    assert "verdict   not slower by more than 300.0%, proved" in done.out
+    assert "verdict   not slower than one.onnx by more than 300.0%, proved" in done.out

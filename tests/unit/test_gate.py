@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from artifactctl import gate
+from artifactctl import gate, verdicts
 
 Noise = Callable[[random.Random, int], list[float]]  # what one triple's three runs are slowed down by, as logarithms
 
@@ -59,33 +59,33 @@ def verdict(seed: int, slower: float, limit: float, noise: Noise, placement: flo
         while len(rounds) < look:
             rounds.append(one_round(dice, slower, noise, placement, 24 * len(rounds)))
         judged = gate.judge(rounds, limit, 0.99)
-        if judged.verdict != gate.NOT_PROVEN:
+        if judged.verdict != verdicts.NOT_PROVEN:
             break
     return judged
 
 
-def verdicts(slower: float, limit: float, noise: Noise, trials: int = 60) -> Counter[str]:
+def counted(slower: float, limit: float, noise: Noise, trials: int = 60) -> Counter[str]:
     return Counter(verdict(seed, slower, limit, noise).verdict for seed in range(trials))
 
 
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
 def test_no_wrong_verdict_whatever_the_noise(noise: Noise) -> None:
-    assert verdicts(0.0, 0.05, noise)[gate.REGRESSION] == 0
-    assert verdicts(-0.1, 0.05, noise)[gate.REGRESSION] == 0
-    assert verdicts(0.05, 0.02, noise)[gate.NOT_SLOWER] == 0
-    assert verdicts(0.10, 0.05, noise)[gate.NOT_SLOWER] == 0
+    assert counted(0.0, 0.05, noise)[verdicts.REGRESSION] == 0
+    assert counted(-0.1, 0.05, noise)[verdicts.REGRESSION] == 0
+    assert counted(0.05, 0.02, noise)[verdicts.NOT_SLOWER] == 0
+    assert counted(0.10, 0.05, noise)[verdicts.NOT_SLOWER] == 0
 
 
 @pytest.mark.parametrize("noise", [calm, spikes, bimodal, drift, correlated], ids=lambda noise: noise.__name__)
 def test_what_can_be_proved_is_proved(noise: Noise) -> None:
-    assert verdicts(0.0, 0.05, noise)[gate.NOT_SLOWER] >= 57
-    assert verdicts(0.10, 0.05, noise)[gate.REGRESSION] >= 57
+    assert counted(0.0, 0.05, noise)[verdicts.NOT_SLOWER] >= 57
+    assert counted(0.10, 0.05, noise)[verdicts.REGRESSION] >= 57
 
 
 def test_on_the_limit_itself_a_verdict_is_rare() -> None:
     """Either answer would be half wrong: at 99 % it may be given once in a hundred."""
-    found = verdicts(0.05, 0.05, calm, trials=200)
-    assert found[gate.NOT_PROVEN] >= 196
+    found = counted(0.05, 0.05, calm, trials=200)
+    assert found[verdicts.NOT_PROVEN] >= 196
 
 
 def test_the_ratio_is_that_of_the_work() -> None:
@@ -99,13 +99,13 @@ def test_a_machine_that_sees_nothing_proves_nothing() -> None:
     dice = random.Random(3)
     rounds = [[(0.5e6, 1e6 * math.exp(dice.gauss(0, 2)), 1e6) for _ in range(9)] for _ in range(10)]
     judged = gate.judge(rounds, 0.05, 0.99)
-    assert judged.verdict == gate.NOT_PROVEN
+    assert judged.verdict == verdicts.NOT_PROVEN
     assert judged.detection_limit > 0.05
 
 
 def test_two_baselines_that_differ_prove_nothing() -> None:
     rounds = [[(1e6, 1.2e6 * (1 + 0.001 * turn), 1e6) for turn in range(9)] for _ in range(10)]
-    assert gate.judge(rounds, 0.5, 0.99).verdict == gate.NOT_PROVEN
+    assert gate.judge(rounds, 0.5, 0.99).verdict == verdicts.NOT_PROVEN
 
 
 @pytest.mark.parametrize("rounds", [[], [[]], [[(1.0, 1.0, 1.0)]], [[(1.0, 1.0, 1.0)], []]])
@@ -116,15 +116,15 @@ def test_too_little_is_an_error(rounds: list[list[gate.Triple]]) -> None:
 
 def test_fewer_rounds_than_the_first_look_are_never_a_verdict() -> None:
     rounds = [[(1e6, 1e6, 1e6)] * 9] * (gate.MIN_ROUNDS - 1)
-    assert gate.judge(rounds, 0.5, 0.99).verdict == gate.NOT_PROVEN
-    assert gate.judge([*rounds, rounds[0]], 0.5, 0.99).verdict == gate.NOT_SLOWER
+    assert gate.judge(rounds, 0.5, 0.99).verdict == verdicts.NOT_PROVEN
+    assert gate.judge([*rounds, rounds[0]], 0.5, 0.99).verdict == verdicts.NOT_SLOWER
 
 
 def test_one_spoilt_round_does_not_decide() -> None:
     dice = random.Random(5)
     rounds = [one_round(dice, 0.0, calm, 0.005, 0) for _ in range(10)]
     spoilt = [*rounds[:9], [(5 * c, a, b) for c, a, b in rounds[9]]]
-    assert gate.judge(spoilt, 0.05, 0.99).verdict == gate.NOT_SLOWER
+    assert gate.judge(spoilt, 0.05, 0.99).verdict == verdicts.NOT_SLOWER
 
 
 # from tables of Student's distribution

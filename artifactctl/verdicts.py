@@ -1,0 +1,28 @@
+"""The outcomes of the latency gate, and how they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+NOT_SLOWER, REGRESSION, NOT_PROVEN = "not-slower", "regression", "not-proven"
+NOT_COMPARABLE = "not-comparable"  # where there were no pairs to judge
+
+
+def sentence(report: Mapping[str, Any]) -> str:
+    """A verdict in words, with its numbers; of a LatencyReport as it is recorded."""
+    against, limit = report["against"], f"{report['limit']:.1%}"
+    words = {
+        NOT_SLOWER: f"not slower than {against} by more than {limit}, proved",
+        REGRESSION: f"SLOWER than {against} by more than {limit}, proved",
+        NOT_PROVEN: f"not proven whether slower than {against} by more than {limit}",
+        NOT_COMPARABLE: f"not comparable with {against}",
+    }
+    return f"{words[report['verdict']]}: {spread(report) or report['reason']}"
+
+
+def spread(report: Mapping[str, Any]) -> str:
+    """The ratio with its interval, where there is one."""
+    if report["ratio"] is None:
+        return ""
+    return f"{report['ratio']:.3f} × its time ({report['ratio_low']:.3f}–{report['ratio_high']:.3f})"

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import pytest
+
+from artifactctl import verdicts
+
+NUMBERS = {"against": "artifact_v1", "limit": 0.1, "ratio": 1.25, "ratio_low": 1.2, "ratio_high": 1.3, "reason": ""}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text"),
+    [
+        ("not-slower", "not slower than artifact_v1 by more than 10.0%, proved: 1.250 × its time (1.200–1.300)"),
+        ("regression", "SLOWER than artifact_v1 by more than 10.0%, proved: 1.250 × its time (1.200–1.300)"),
+        ("not-proven", "not proven whether slower than artifact_v1 by more than 10.0%: 1.250 × its time (1.200–1.300)"),
+    ],
+)
+def test_a_verdict_in_words(verdict: str, text: str) -> None:
+    assert verdicts.sentence(NUMBERS | {"verdict": verdict}) == text
+
+
+def test_without_numbers_the_reason_is_told() -> None:
+    nothing = {"ratio": None, "ratio_low": None, "ratio_high": None, "reason": "it takes other inputs"}
+    found = verdicts.sentence(NUMBERS | nothing | {"verdict": "not-comparable"})
+    assert found == "not comparable with artifact_v1: it takes other inputs"
