@@ -26,7 +26,7 @@ from artifactctl.backends.npz import sample_arrays, write_npz
 from artifactctl.crew import Crew
 from artifactctl.project import Limits
 from artifactctl.records import Session
-from artifactctl.steps.measure import Duel, fight, report_of
+from artifactctl.steps.measure import Duel, Terms, fight, report_of
 
 LAYERS = 40
 # name, layers of the candidate, limit, share of the trials, the verdict that is right, and how often it must be found
@@ -103,10 +103,11 @@ def main() -> None:
             verdicts, seconds, rounds_used, wrong = Counter[str](), [], [], Counter[str]()
             trials = max(1, int(arguments.trials * share))
             for trial in range(trials):
-                duel = Duel(models[count], models[LAYERS], inputs, session, 1000 * trial, limit, 0.99, arguments.budget)
+                terms = Terms(limit, 0.99, arguments.budget)
+                duel = Duel(models[count], models[LAYERS], inputs, session, 1000 * trial, terms)
                 began = time.perf_counter()
                 rounds, taken = fight(duel, crew)
-                report = report_of(duel, rounds, taken, (1, 1))
+                report = report_of(terms, "cpu", rounds, taken, (1, 1))
                 seconds.append(time.perf_counter() - began)
                 rounds_used.append(report.rounds)
                 verdicts[report.verdict] += 1

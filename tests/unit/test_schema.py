@@ -38,7 +38,10 @@ def test_an_unknown_key_names_its_place_and_what_was_meant() -> None:
 
 def test_an_unknown_key_that_is_like_no_other_lists_the_known_ones() -> None:
     [problem] = schema.problems(config(latency={"qqq": 1}), "config")
-    assert problem.message == "unknown key 'qqq' (known: max_regression, budget_s, confidence, max_ms, max_drift, drift_since, batches)"
+    assert (
+        problem.message
+        == "unknown key 'qqq' (known: max_regression, budget_s, confidence, max_ms, max_drift, drift_since, batches)"
+    )
 
 
 def test_every_unknown_key_is_reported() -> None:
