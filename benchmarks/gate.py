@@ -100,7 +100,7 @@ def main() -> None:
               "mistakes of mean, min, 200 %", flush=True)  # fmt: skip
         missed, all_seconds = list[str](), list[float]()
         for name, count, limit, share, right, bar in CASES:
-            verdicts, seconds, rounds_used, wrong = Counter[str](), [], [], Counter[str]()
+            found, seconds, rounds_used, wrong = Counter[str](), [], [], Counter[str]()
             trials = max(1, int(arguments.trials * share))
             for trial in range(trials):
                 terms = Terms(limit, 0.99, arguments.budget)
@@ -110,21 +110,21 @@ def main() -> None:
                 report = report_of(terms, "cpu", rounds, taken, (1, 1))
                 seconds.append(time.perf_counter() - began)
                 rounds_used.append(report.rounds)
-                verdicts[report.verdict] += 1
+                found[report.verdict] += 1
                 ratios = one_after_the_other([models[count], models[LAYERS]], feeds, arguments.threads)
                 slower = right == verdicts.REGRESSION
                 wrong["mean"] += (ratios["mean"] > 1 + limit) != slower
                 wrong["min"] += (ratios["min"] > 1 + limit) != slower
                 wrong["200 %"] += (ratios["mean"] > 3.0) != slower
-            unsure = verdicts[verdicts.NOT_PROVEN]
-            failed = trials - verdicts[right] - unsure
+            unsure = found[verdicts.NOT_PROVEN]
+            failed = trials - found[right] - unsure
             beside = ", ".join(f"{wrong[key]}" for key in ("mean", "min", "200 %"))
-            numbers = f"{trials:>6} {verdicts[right]:>6} {failed:>6} {unsure:>5}"
+            numbers = f"{trials:>6} {found[right]:>6} {failed:>6} {unsure:>5}"
             middle = f"{statistics.median(seconds):>9.2f} {statistics.median(rounds_used):>6.0f}"
             print(f"{name:<28} {numbers} {middle}   {beside}", flush=True)
             all_seconds += seconds
-            if failed or (verdicts[right] < bar * trials and not arguments.loaded):
-                missed.append(f"{name}: {verdicts[right]} of {trials} right (bar {bar:.0%}), {failed} wrong (bar 0)")
+            if failed or (found[right] < bar * trials and not arguments.loaded):
+                missed.append(f"{name}: {found[right]} of {trials} right (bar {bar:.0%}), {failed} wrong (bar 0)")
         middle_s = statistics.median(all_seconds)
         if middle_s > BAR_S and not arguments.loaded:
             missed.append(f"median time to a verdict {middle_s:.2f} s (bar {BAR_S:g} s)")
