@@ -31,6 +31,7 @@ types: $(STAMP)
 	$(BIN)/mypy --strict
 	$(BIN)/mypy --strict templates/validate.py
 	MYPYPATH=templates $(BIN)/mypy --strict templates/bench.py
+	$(BIN)/mypy benchmarks/*.py
 
 unit: $(STAMP)
 	$(BIN)/python -m pytest

@@ -121,7 +121,12 @@ def main() -> None:
         entries = write_samples(plan, str(samples), None, None)
         plan["entries"] = {entry["set"]: entry for entry in entries}
         tiny = Path(__file__).resolve().parent.parent / "tests" / "models" / "mlp.onnx"
-        asked = {"model": str(model), "samples": str(samples), "settings": settings, "tiny": str(tiny)}
+        asked: dict[str, object] = {
+            "model": str(model),
+            "samples": str(samples),
+            "settings": settings,
+            "tiny": str(tiny),
+        }
         asked["how"] = how_of(plan)
         seconds: list[float] = []
         whole: list[float] = []

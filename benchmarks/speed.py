@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,7 +37,7 @@ for feeds in samples.values():
 """
 
 
-def seconds(command: list[str | Path], cwd: Path, env: dict[str, str] | None = None) -> float:
+def seconds(command: Sequence[str | Path], cwd: Path, env: dict[str, str] | None = None) -> float:
     started = time.perf_counter()
     done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
     taken = time.perf_counter() - started
@@ -45,7 +46,9 @@ def seconds(command: list[str | Path], cwd: Path, env: dict[str, str] | None = N
     return taken
 
 
-def in_turn(first: list[str | Path], second: list[str | Path], cwd: Path, rounds: int) -> tuple[float, float, float]:
+def in_turn(
+    first: Sequence[str | Path], second: Sequence[str | Path], cwd: Path, rounds: int
+) -> tuple[float, float, float]:
     """Medians of both, and the median of their ratios."""
     for command in (first, second):
         seconds(command, cwd)
@@ -106,7 +109,7 @@ def main() -> int:
         folder = example / "artifacts" / "simple_cnn" / f"artifact_v{arguments.builds}"
         script = Path(place) / "by_hand.py"
         script.write_text(BY_HAND)
-        check = [sys.executable, folder / "validate.py"]
+        check: list[str | Path] = [sys.executable, folder / "validate.py"]
         hand = in_turn(check, [sys.executable, script, folder], example, arguments.rounds)
         rows.append(("validate.py / the same by hand", *hand, 1.5))
     print(f"{'what':<42} {'ours s':>8} {'other s':>8} {'ratio':>7} {'at most':>8}")
