@@ -33,7 +33,7 @@ class Crew:
         self._workers: dict[str, Worker] = {}
 
     @contextlib.contextmanager
-    def working_in(self, scratch: Path, root: Path, kept: Path) -> Iterator[None]:
+    def working_in(self, scratch: Path, root: Path, kept: Path | None) -> Iterator[None]:
         """For one model: its scratch folder, the folder that its own code is run in, and where evidence may stay."""
         before = self.scratch, self._root, self.kept
         self.scratch, self._root, self.kept = scratch, root, kept

@@ -74,18 +74,26 @@ def write_sums(folder: Path) -> None:
     (folder / SUMS).write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
-def damage(folder: Path) -> list[str]:
-    """What is wrong with an artifact's files; an empty list means whole."""
+def read_sums(folder: Path) -> tuple[dict[str, str], list[str]]:
+    """What SHA256SUMS lists, and what is wrong with its lines."""
     try:
         lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
-        return [f"{SUMS} is missing or unreadable"]
-    found, listed = [], {}
+        return {}, [f"{SUMS} is missing or unreadable"]
+    found, listed = [], dict[str, str]()
     for line in lines:
         value, separator, name = line.partition("  ")
         if not separator or len(value) != 64 or name in listed:
             found.append(f"{SUMS} has a damaged line: {line[:80]!r}")
         listed[name] = value
+    return listed, found
+
+
+def damage(folder: Path) -> list[str]:
+    """What is wrong with an artifact's files; an empty list means whole."""
+    listed, found = read_sums(folder)
+    if not listed:
+        return found or [f"{SUMS} is empty"]
     present = set(listing(folder))
     found += [f"{name} was added" for name in sorted(present - listed.keys() - {SUMS})]
     found += [f"{name} is missing" for name in REQUIRED if name not in listed]

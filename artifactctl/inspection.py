@@ -42,23 +42,28 @@ def whole_artifact(path: Path) -> dict[str, Any]:
     damage = folder.damage(path)
     if not damage:
         data = metadata.read(path)
-        damage = metadata.disagreements(path, data) + _evidence_problems(path)
+        digests, _ = folder.read_sums(path)
+        damage = metadata.disagreements(path, data, digests) + _evidence_problems(path, digests[folder.MODEL])
     if damage:
         more = f" (and {len(damage) - 5} more)" if len(damage) > 5 else ""
         raise ArtifactDamaged(f"{path} is damaged: {'; '.join(damage[:5])}{more}")
     return data
 
 
-def _evidence_problems(path: Path) -> list[str]:
+def _evidence_problems(path: Path, digest: str) -> list[str]:
+    """`digest` is the model's: evidence of another one proves nothing about it."""
     found = []
     for file in sorted((path / "evidence").glob("*.json")):
         kind = file.name.split(".")[0]
         try:
-            problems = schema.problems(json.loads(file.read_text(encoding="utf-8")), kind)
+            data = json.loads(file.read_text(encoding="utf-8"))
         except (ValueError, OSError) as error:
             found.append(f"evidence/{file.name} cannot be read ({error})")
             continue
-        found += [f"evidence/{file.name}: {problem.message}" for problem in problems[:1]]
+        problems = [problem.message for problem in schema.problems(data, kind)]
+        if not problems and data.get("model_sha256", digest) != digest:
+            problems = ["it is of another model"]
+        found += [f"evidence/{file.name}: {problem}" for problem in problems[:1]]
     return found
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from artifactctl import schema, verdicts, yamlfile
 from artifactctl.errors import ArtifactDamaged, ConfigError
-from artifactctl.folder import digest
 from artifactctl.providers import PROVIDERS
 from artifactctl.resources import template_text
 from artifactctl.versions import parse_folder_name
@@ -47,14 +46,16 @@ def read(folder: Path) -> dict[str, Any]:
     return mapping
 
 
-def disagreements(folder: Path, data: Mapping[str, Any]) -> list[str]:
-    """Where the metadata and the files tell two stories; SHA256SUMS alone can be written anew by anyone."""
+def disagreements(folder: Path, data: Mapping[str, Any], digests: Mapping[str, str]) -> list[str]:
+    """Where the metadata and the files tell two stories; SHA256SUMS alone can be written anew by anyone.
+
+    `digests` are those of the files, which need not be read again.
+    """
     found = []
     if data["version"] != parse_folder_name(folder.name) and parse_folder_name(folder.name):
         found.append(f"metadata.yaml is of version {data['version']}, but the folder is {folder.name}")
     for entry in data["files"]:
-        path = folder / entry["path"]
-        if not path.is_file() or digest(path) != entry["sha256"]:
+        if digests.get(entry["path"]) != entry["sha256"]:
             found.append(f"{entry['path']} is not the file that metadata.yaml describes")
     return found
 

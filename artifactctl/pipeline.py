@@ -1,4 +1,7 @@
-"""The flow, on one screen: source -> reference -> candidates -> proof -> measurement -> choice -> artifact_vN."""
+"""The flow, on one screen: source -> reference -> candidates -> proof -> measurement -> choice -> artifact_vN.
+
+And what comes after it: artifact_vN -> package -> commit -> tag -> push.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,29 @@ from artifactctl import folder, recipes
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, OptimizeError
 from artifactctl.folder import ArtifactFolder
+from artifactctl.gitrepo import open_repository
 from artifactctl.inputs import check_files, demand_same_files
-from artifactctl.project import BuildRequest, Say
+from artifactctl.project import BuildRequest, ReleaseRequest, Say
 from artifactctl.records import SOURCE_RECIPE, Candidate, Choice, LatencyReport, ReferenceModel, Tried
+from artifactctl.steps import release as steps
 from artifactctl.steps.assemble import assemble
 from artifactctl.steps.choose import any_holds, choose
+from artifactctl.steps.diff import release_notes
 from artifactctl.steps.explain import explain
 from artifactctl.steps.export import make_reference
 from artifactctl.steps.measure import measure, sample_of
 from artifactctl.steps.optimize import check_olive_file, optimize
+from artifactctl.steps.package import package as make_package
+from artifactctl.steps.preflight import choose as choose_target
+from artifactctl.steps.preflight import demand_ready, previous_release, warnings
+from artifactctl.steps.release import Release
 from artifactctl.steps.search import search
-from artifactctl.steps.sides import Side
+from artifactctl.steps.sides import Side, side_of
 from artifactctl.steps.source import read_source
 from artifactctl.steps.standing import Contender, demand_not_slower, stand
 from artifactctl.steps.verify import prove
+from artifactctl.stores import store_of
+from artifactctl.tags import message
 from artifactctl.unchanged import find_unchanged
 
 
@@ -98,3 +110,30 @@ def _against_the_past(
     side = Side("the new model", path, known_as=config.name)
     contender = Contender(side, sample_of(reference), reference.session, reference.seed)
     return stand(contender, home, folder.next_free(home), config.latency, crew, say)
+
+
+def release(request: ReleaseRequest, crew: Crew, say: Say) -> Release:
+    """One version, from its folder to a published tag. Every step looks first, so a second run goes on."""
+    with open_repository(request.root) as repository:
+        remote = (request.remote or repository.default_remote() or "origin") if request.push else None
+        target = choose_target(request.reference, request.project, request.root, remote)
+        store = store_of(request.project.release.store if request.project else "git")
+        steps.find_conflict(target, repository.tag(target.tag), None)
+        demand_ready(target, repository, store, resume=request.resume)
+        if request.dry_run:
+            return Release(target.tag, None, steps.planned(target, repository), warnings(target))
+        with (
+            folder.workplace(request.root / "artifacts", target.model) as scratch,
+            crew.working_in(scratch, request.root, None),
+        ):
+            package = make_package(target.artifact, target.dist, crew, say)
+            subject, trailers = steps.subject(target.metadata), steps.trailers(target, package)
+            notes = release_notes(previous_release(target, scratch), side_of(target.artifact), crew)
+            done = [steps.packaged(package), steps.write_baseline(target)]
+            commit, step = steps.commit(target, repository, store, message(subject, target.title, trailers))
+            tagged = steps.tag(target, repository, commit, message(subject, notes, trailers), package)
+            done += [step, tagged, steps.write_dist(target, package, notes)]
+            if target.remote:
+                say(f"pushing to {target.remote}")
+                done.append(steps.push(target, repository, store, tagged_now=tagged.status == steps.DONE))
+            return Release(target.tag, commit, tuple(done), warnings(target), package)

@@ -121,3 +121,14 @@ class BuildRequest:
     @property
     def home(self) -> Path:
         return self.artifacts / self.config.name
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRequest:
+    reference: str  # MODEL or MODEL@vN
+    root: Path  # where artifacts/, baselines/ and dist/ lie
+    project: Project | None = None
+    dry_run: bool = False
+    push: bool = False
+    remote: str | None = None
+    resume: bool = False  # only go on with what was begun

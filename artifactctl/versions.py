@@ -19,6 +19,26 @@ def parse_folder_name(name: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
+def tag_name(model: str, version: int) -> str:
+    return f"{model}/{folder_name(version)}"
+
+
+def package_name(model: str, version: int) -> str:
+    """Of the zip, without its suffix, and of what lies beside it in dist/."""
+    return f"{model}-{folder_name(version)}"
+
+
+def parse_reference(text: str) -> tuple[str, int | None]:
+    """MODEL, MODEL@vN or MODEL@N; the version is None where none is named. Raises ValueError."""
+    model, at, version = text.partition("@")
+    if not at:
+        return model, None
+    number = version.removeprefix("artifact_").removeprefix("v")
+    if not number.isdecimal() or int(number) < 1:
+        raise ValueError(f"{text!r} names no version; write {model}@v1")
+    return model, int(number)
+
+
 def next_version(names: Iterable[str]) -> int:
     """One more than the largest: a deleted version's number is not given to another model."""
     return max((version for name in names if (version := parse_folder_name(name))), default=0) + 1

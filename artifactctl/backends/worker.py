@@ -48,6 +48,7 @@ OPERATIONS = {
     "olive_load": "olive_passes",
     "olive_pass": "olive_passes",
     "olive_run": "olive_passes",
+    "olive_package": "olive_packaging",
     "describe_runtime": "runtime",
     "make_host": "host",
     "inject": "faults",

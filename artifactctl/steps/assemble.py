@@ -50,8 +50,11 @@ def assemble(
         "samples": sum(entry["rows"] for entry in entries),
         "own": sum(entry["rows"] for entry in entries if entry["origin"] == "data"),
     }
-    _write_json(staged / "evidence" / "equivalence.json", _equivalence_evidence(reference, choice))
-    _write_json(staged / "evidence" / f"latency.{provider}.json", _latency_evidence(reference, choice, standing))
+    about = {"schema_version": 1, "model_sha256": folder.digest(staged / folder.MODEL)}
+    _write_json(staged / "evidence" / "equivalence.json", about | _equivalence_evidence(reference, choice))
+    machine = crew.ask("timer", "describe_machine")["machine"]
+    measured = about | {"machine": machine} | _latency_evidence(reference, choice, standing)
+    _write_json(staged / "evidence" / f"latency.{provider}.json", measured)
     version = folder.next_free(home)
     content = _metadata(reference, choice, version, described, home)
     if content["latency"]:
@@ -146,7 +149,6 @@ def _equivalence_evidence(reference: ReferenceModel, choice: Choice) -> dict[str
     """Per candidate, provider, sample set and output: everything that was compared."""
     provider = reference.session.provider
     return {
-        "schema_version": 1,
         "reference": {"framework": reference.framework, "sha256": reference.sha256},
         "bounds": bounds_of(reference.source.config.equivalence),
         "noise": dict(reference.noise),
@@ -169,7 +171,6 @@ def _latency_evidence(
     reference: ReferenceModel, choice: Choice, standing: Mapping[str, LatencyReport]
 ) -> dict[str, Any]:
     return {
-        "schema_version": 1,
         "session": asdict(reference.session),
         "environment": environment.describe(),
         "candidates": [

@@ -1,0 +1,107 @@
+"""ArtifactFolder -> Package: Olive's zip with the whole artifact in it, opened again and proved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from artifactctl import archive, folder, inspection
+from artifactctl.crew import Crew
+from artifactctl.errors import Conflict, NotEquivalent, OptimizeError
+from artifactctl.process import OperationFailed, WorkerDied
+from artifactctl.project import Say
+from artifactctl.providers import PROVIDERS
+from artifactctl.steps.reverify import Request, verify_artifact
+from artifactctl.versions import package_name
+
+DIST = "dist"
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    path: Path
+    sha256: str
+    size_bytes: int
+    status: str  # written, unchanged
+
+
+def package(artifact: Path, output: Path, crew: Crew, say: Say) -> Package:
+    """The same artifact gives the same bytes; a package that is there already is never replaced by another one."""
+    metadata = inspection.whole_artifact(artifact)
+    name = package_name(metadata["model_name"], metadata["version"])
+    output.mkdir(parents=True, exist_ok=True)
+    target, part = output / f"{name}.zip", output / f".{name}.zip.part"
+    part.unlink(missing_ok=True)
+    try:
+        say("packaging through Olive")
+        _write(artifact.resolve(), metadata, part.resolve(), crew)
+        say("opening it again")
+        _prove(part, metadata, crew)
+        sha256 = folder.digest(part)
+        if target.exists():
+            found = folder.digest(target)
+            if found != sha256:
+                message = f"{folder.shown(target)} is another package: sha256 {found}, this artifact gives {sha256}"
+                raise Conflict(message, hint="Move it away, or package elsewhere: --output DIR")
+            return Package(target, sha256, target.stat().st_size, "unchanged")
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    return Package(target, sha256, target.stat().st_size, "written")
+
+
+def _write(artifact: Path, metadata: Mapping[str, Any], target: Path, crew: Crew) -> None:
+    try:
+        crew.olive_ready().call(
+            "olive_package", timeout_s=crew.limits.time_s, artifact=str(artifact), target=str(target),
+            place=str(crew.scratch / "packaging"), about=about(metadata),
+        )  # fmt: skip
+    except WorkerDied as error:
+        crew.dismiss("olive")
+        raise OptimizeError(f"Olive's packaging ended: {error.why}") from None
+    except OperationFailed as error:
+        raise OptimizeError(crew.plain(f"Olive's packaging failed: {error}")) from None
+
+
+def about(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What Olive writes into its files: a function of the metadata alone."""
+    session, latency = metadata["session"], metadata["latency"] or {}
+    changed = [entry["name"] for entry in metadata["recipe"]["passes"] if entry["status"] == "changed"]
+    history: list[dict[str, Any]] = [{"id": f"{metadata['model_name']}-0", "pass": None, "config": None}]
+    for number, label in enumerate(changed or ["none: the source in reference form"], 1):
+        config = {"type": label, "recipe": metadata["recipe"]["name"]}
+        history.append({"id": f"{metadata['model_name']}-{number}", "pass": label, "config": config})
+    metrics = {
+        "latency-p50": (metadata["latency_ms"], False),
+        "latency-ratio": (latency.get("ratio"), False),
+        "equivalence-max_error": (metadata["equivalence"]["max_error"], False),
+        "accuracy-drop": (metadata["accuracy_drop"], False),
+    }
+    return {
+        "accelerator": PROVIDERS[session["provider"]].device,
+        "execution_provider": session["execution_provider"],
+        "settings": {
+            "execution_provider": [session["execution_provider"]],
+            "provider_options": [dict(session["options"])],
+            "session_options": {
+                "intra_op_num_threads": session["intra_op_threads"],
+                "inter_op_num_threads": session["inter_op_threads"],
+            },
+        },
+        "metrics": {
+            name: {"value": value, "higher_is_better": better}
+            for name, (value, better) in metrics.items()
+            if value is not None
+        },
+        "history": history,
+    }
+
+
+def _prove(path: Path, metadata: Mapping[str, Any], crew: Crew) -> None:
+    """Taken out as a stranger would, whole, and proved on this machine where its provider is here."""
+    inside = archive.extract(path, crew.scratch / "extracted")
+    report = verify_artifact(inside, inspection.whole_artifact(inside), Request(), crew)
+    if not report.passed:
+        raise NotEquivalent(f"the packaged model is not equivalent: {report.reason}")

@@ -1,0 +1,207 @@
+"""Everything that could stop a release, looked at before anything is written; all problems are told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from artifactctl import baselines, cells, folder, inspection
+from artifactctl.errors import ReleaseError, SourceError
+from artifactctl.gitrepo import GitFailed, Repository
+from artifactctl.project import Project
+from artifactctl.steps.package import DIST
+from artifactctl.steps.sides import Side, earlier, side_of
+from artifactctl.stores import Store
+from artifactctl.verdicts import NOT_SLOWER
+from artifactctl.versions import folder_name, package_name, parse_reference, tag_name
+
+ASSET_LIMIT = 2 * 2**30  # of a file of a GitHub release
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is released, and where it lies."""
+
+    model: str
+    version: int
+    artifact: Path
+    metadata: Mapping[str, Any]
+    digest: str  # of the artifact's SHA256SUMS, which has all others
+    root: Path  # of the project
+    providers: tuple[str, ...]
+    remote: str | None  # None: nothing is pushed
+
+    @property
+    def tag(self) -> str:
+        return tag_name(self.model, self.version)
+
+    @property
+    def title(self) -> str:
+        return f"{self.model} {folder_name(self.version)}"
+
+    @property
+    def dist(self) -> Path:
+        return self.root / DIST
+
+    @property
+    def package_name(self) -> str:
+        return package_name(self.model, self.version)
+
+    @property
+    def baseline(self) -> Path:
+        return baselines.path_of(self.root, self.model, self.metadata["session"]["provider"])
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    message: str
+    hint: str
+
+
+def choose(reference: str, project: Project | None, root: Path, remote: str | None) -> Target:
+    """MODEL or MODEL@vN -> the artifact to release: the newest where no version is named."""
+    try:
+        model, version = parse_reference(reference)
+    except ValueError as error:
+        raise SourceError(str(error)) from None
+    home = root / "artifacts" / model
+    built = folder.versions(home)
+    if not built or (version is not None and version not in built):
+        what = "has no artifact" if not built else f"has no version {version}"
+        hint = f"Build it: artifactctl build {model}" if not built else f"It has: {', '.join(map(str, built))}."
+        raise SourceError(f"{model} {what} in {folder.shown(home)}", hint=hint)
+    number = version or built[-1]
+    artifact = home / folder_name(number)
+    metadata = inspection.whole_artifact(artifact)
+    known = project.models.get(model) if project else None
+    providers = known.providers if known else (metadata["session"]["provider"],)
+    return Target(model, number, artifact, metadata, folder.digest(artifact / folder.SUMS), root, providers, remote)
+
+
+def inside(repository: Repository, path: Path) -> str:
+    """A path as git names it."""
+    try:
+        return path.resolve().relative_to(repository.root.resolve()).as_posix()
+    except ValueError:
+        message = f"{folder.shown(path)} is not inside the repository"
+        raise ReleaseError(message, hint="Keep artifacts/ in the repository that is released from.") from None
+
+
+def own_paths(target: Target, repository: Repository) -> tuple[str, ...]:
+    """What a release may add or change; everything else must be as HEAD has it."""
+    artifact = inside(repository, target.artifact)
+    home = inside(repository, target.artifact.parent)
+    return (
+        f"{artifact}/",
+        f"{artifact}{cells.SUFFIX}/",
+        f"{artifact}.dvc",
+        f"{artifact}.sig",
+        f"{home}/.gitignore",
+        f"{home}/.gitattributes",
+        ".gitattributes",
+        inside(repository, target.baseline),
+        f"{inside(repository, target.dist)}/",
+    )
+
+
+def demand_ready(target: Target, repository: Repository, store: Store, *, resume: bool) -> None:
+    """Preflight: nothing is written where anything is in the way."""
+    found = problems(target, repository, store)
+    if resume and not begun(target, repository):
+        found.append(Problem(f"no release of {target.title} was begun", f"artifactctl release {target.model}"))
+    if found:
+        lines = "\n".join(f"  {problem.message}" for problem in found)
+        hint = "\n".join(dict.fromkeys(problem.hint for problem in found))
+        raise ReleaseError(f"{target.title} cannot be released yet\n{lines}", hint=hint)
+
+
+def begun(target: Target, repository: Repository) -> bool:
+    """Whether an earlier run left anything of this release behind."""
+    held = repository.object_at("HEAD", inside(repository, target.artifact))
+    return bool(held or repository.tag(target.tag) or list(target.dist.glob(f"{target.package_name}.*")))
+
+
+def previous_release(target: Target, scratch: Path) -> Side | None:
+    """The version that it is told against: the one before it that can be had."""
+    home = target.artifact.parent
+    for path, label in earlier(home, target.model, target.version, scratch, oldest_first=False):
+        return side_of(path, label)
+    return None
+
+
+def problems(target: Target, repository: Repository, store: Store) -> list[Problem]:
+    found = _state_problems(target, repository) + _proof_problems(target)
+    found += [Problem(entry.message, entry.hint) for entry in store.preflight(target.root, target.artifact)]
+    if target.remote:
+        found += _remote_problems(target, repository)
+    return found
+
+
+def _state_problems(target: Target, repository: Repository) -> list[Problem]:
+    found = []
+    if problem := repository.identity_problem:
+        hint = "git config user.name NAME && git config user.email ADDRESS"
+        found.append(Problem(f"git does not know who you are: {problem}", hint))
+    if repository.shallow:
+        found.append(
+            Problem("the clone is shallow, so earlier releases are not all here", "git fetch --unshallow --tags")
+        )
+    own, artifact = own_paths(target, repository), inside(repository, target.artifact)
+    others = [path for path in repository.changed() if not path.startswith(own)]
+    if others:
+        named = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+        found.append(Problem(f"the working tree has other changes: {named}", "git commit, git stash, or ignore them"))
+    if repository.branch is None and needs_commit(target, repository):
+        message = "HEAD is detached, and the artifact is not committed yet"
+        found.append(Problem(message, "git switch BRANCH, then run it again"))
+    rule = repository.ignored(f"{artifact}/{folder.SUMS}")
+    if rule and not target.artifact.with_name(f"{target.artifact.name}.dvc").exists():
+        found.append(Problem(f"{artifact} is ignored by {rule}", "Remove that rule, or set release.store: dvc."))
+    if repository.has_ref(f"refs/tags/{target.model}"):
+        message = f"a tag {target.model!r} stands where the tags {target.model}/… would be: git cannot have both"
+        found.append(
+            Problem(message, f"git tag -m moved {target.model}-old {target.model} && git tag -d {target.model}")
+        )
+    return found
+
+
+def needs_commit(target: Target, repository: Repository) -> bool:
+    own = own_paths(target, repository)[:-1]
+    return any(path.startswith(own) for path in repository.changed())
+
+
+def _proof_problems(target: Target) -> list[Problem]:
+    found = []
+    for provider in target.providers:
+        if why := cells.why_missing(target.artifact, target.metadata, provider):
+            shown = folder.shown(target.artifact)
+            hint = f"artifactctl verify {shown} --provider {provider} --save-evidence"
+            found.append(Problem(f"a required provider is not proved: {why}", hint))
+    return found
+
+
+def warnings(target: Target) -> tuple[str, ...]:
+    found = []
+    previous = (target.metadata["latency"] or {}).get("previous")
+    if previous and previous["verdict"] != NOT_SLOWER:
+        found.append(f"speed against {previous['against']} is {previous['verdict']}: {previous['reason']}")
+    size = sum(file.stat().st_size for file in target.artifact.rglob("*") if file.is_file())
+    if size + target.metadata["model"]["size_bytes"] > ASSET_LIMIT:
+        found.append("the package will be over 2 GiB, which a GitHub release does not take as a file")
+    return tuple(found)
+
+
+def _remote_problems(target: Target, repository: Repository) -> list[Problem]:
+    remote, branch = target.remote or "", repository.branch
+    try:
+        refs = repository.remote_refs(remote)
+    except GitFailed as error:
+        said = (str(error).splitlines() or ["no answer"])[0]
+        return [Problem(f"the remote {remote!r} cannot be reached: {said}", f"git ls-remote {remote}")]
+    theirs = refs.get(f"refs/heads/{branch}")
+    if theirs and branch and not repository.is_ancestor(theirs, "HEAD"):
+        message = f"{remote}/{branch} has moved on: {theirs[:12]} is not part of this branch"
+        return [Problem(message, f"git pull --rebase {remote} {branch}")]
+    return []
