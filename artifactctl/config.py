@@ -122,6 +122,7 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
         latency=_latency(latency),
         budgets=Budgets((entry.get("memory") or {}).get("max_mb"), (entry.get("size") or {}).get("max_mb")),
         providers=tuple(entry.get("providers") or ("cpu",)),
+        license=entry.get("license"),
     )
 
 

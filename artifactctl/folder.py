@@ -15,6 +15,7 @@ from artifactctl.versions import folder_name, next_version, parse_folder_name
 
 SUMS = "SHA256SUMS"
 MODEL, GOLDEN, METADATA, VALIDATE = "model_opt.onnx", "golden.npz", "metadata.yaml", "validate.py"
+BOM = "bom.cdx.json"  # not required: the first artifacts have none
 REQUIRED = (MODEL, GOLDEN, METADATA, VALIDATE, "README.md", "evidence/equivalence.json")
 WORK = ".work"
 KEPT_MODEL = "model.onnx"  # of a rejected candidate, beside its evidence/worst.npz

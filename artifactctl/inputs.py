@@ -32,6 +32,12 @@ def declared_files(config: ModelConfig, root: Path) -> dict[str, Path]:
     return found
 
 
+def data_files(config: ModelConfig, root: Path) -> dict[str, str]:
+    """What each file of the user's data is for: samples, labels, calibration; under the names that metadata records."""
+    names = {path: name for name, path in declared_files(config, root).items()}
+    return {use: names[root / text] for use, text in asdict(config.data).items() if text and root / text in names}
+
+
 def recorded_name(text: str) -> str:
     return Path(text).name if Path(text).is_absolute() else Path(text).as_posix()
 
@@ -65,6 +71,8 @@ def config_digest(config: ModelConfig) -> str:
     Speed gates and budgets judge a version; they do not make another one.
     """
     made_from = {key: value for key, value in asdict(config).items() if key not in ("latency", "budgets")}
+    if made_from["license"] is None:  # a key that came later: what was built before it is unchanged
+        del made_from["license"]
     text = json.dumps({"recipes_version": RECIPES_VERSION} | made_from, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

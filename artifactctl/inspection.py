@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from artifactctl import config, folder, metadata, schema
+from artifactctl import bom, config, folder, metadata, schema
 from artifactctl.errors import ArtifactctlError, ArtifactDamaged, ConfigError, SourceError
 from artifactctl.inputs import check_files
 from artifactctl.versions import parse_folder_name
@@ -44,6 +44,7 @@ def whole_artifact(path: Path) -> dict[str, Any]:
         data = metadata.read(path)
         digests, _ = folder.read_sums(path)
         damage = metadata.disagreements(path, data, digests) + _evidence_problems(path, digests[folder.MODEL])
+        damage += bom.problems(path, data)
     if damage:
         more = f" (and {len(damage) - 5} more)" if len(damage) > 5 else ""
         raise ArtifactDamaged(f"{path} is damaged: {'; '.join(damage[:5])}{more}")

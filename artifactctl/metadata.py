@@ -100,6 +100,7 @@ def render_card(metadata: Mapping[str, Any]) -> str:
         if metadata["latency_ms"] is None
         else "; ".join([f"{metadata['latency_ms']:.4g} ms (median){speed}", *map(_cell, speed_texts(metadata))]),
         "accuracy": "not measured" if drop is None else f"{drop:+.4f}",
+        "license": _cell(metadata["source"].get("license") or "not given"),
         "portability": model["portability"],
         "golden": _golden(metadata["reference"]["golden"]),
         "inputs": "\n".join(_value_row(value) for value in model["inputs"]) or "| – | – | – |",
@@ -113,6 +114,15 @@ def render_card(metadata: Mapping[str, Any]) -> str:
 
 def warnings(meta: Mapping[str, Any]) -> list[str]:
     """What a reader must know before believing the proof."""
+    found = coverage_texts(meta)
+    vacuous = [output["name"] for output in meta["equivalence"]["outputs"] if output["vacuous"]]
+    if vacuous:
+        found.append(f"constant over all samples, so nothing is proved about: {', '.join(vacuous)}")
+    return found + speed_texts(meta, proved=False)
+
+
+def coverage_texts(meta: Mapping[str, Any]) -> list[str]:
+    """What of the source the samples did not reach."""
     found = []
     for branch in meta["reference"]["samples"]["branches"]:
         if len(branch["taken"]) < 2:
@@ -123,10 +133,7 @@ def warnings(meta: Mapping[str, Any]) -> list[str]:
         found.append(f"{count} branches lie inside other branches or loops; which of their sides ran is not known")
     for symbol in meta["reference"]["samples"]["single_size"]:
         found.append(f"the source takes one size of {symbol!r} only, as far as it was tried")
-    vacuous = [output["name"] for output in meta["equivalence"]["outputs"] if output["vacuous"]]
-    if vacuous:
-        found.append(f"constant over all samples, so nothing is proved about: {', '.join(vacuous)}")
-    return found + speed_texts(meta, proved=False)
+    return found
 
 
 def speed_texts(meta: Mapping[str, Any], *, proved: bool = True) -> list[str]:

@@ -88,6 +88,7 @@ class ModelConfig:
     latency: Latency = Latency()
     budgets: Budgets = Budgets()
     providers: tuple[str, ...] = ("cpu",)
+    license: str | None = None  # an SPDX expression, or any text
 
 
 @dataclass(frozen=True, slots=True)
