@@ -19,6 +19,8 @@ from artifactctl.errors import NO_MEMORY_HINT, NO_SPACE_HINT, ArtifactctlError, 
 # operation -> module that has a function of that name; modules are imported on first use
 OPERATIONS = {
     "inspect": "graph",
+    "describe_for_diff": "compare",
+    "weight_changes": "compare",
     "stage_onnx": "graph",
     "save_normalized": "graph",
     "plan_inputs": "samples",

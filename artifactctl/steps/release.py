@@ -168,10 +168,8 @@ def tag(target: Target, repository: Repository, commit_id: str, message: str, pa
 
 def write_dist(target: Target, package: Package, notes: str) -> Step:
     """Notes, statements, bill of materials and checksums, beside the package."""
-    providers = [file.name.split(".")[1] for file in sorted((target.artifact / "evidence").glob("latency.*.json"))]
-    evidence = {provider: found for provider in providers if (found := read_evidence(target.artifact, provider))}
     texts = {f"{target.package_name}.md": notes}
-    made = statements.all_of(target.metadata, evidence, package.path.name, package.sha256)
+    made = statements.of_artifact(target.artifact, target.metadata, package.path.name, package.sha256)
     texts |= {f"{target.package_name}.{suffix}": text for suffix, text in made.items()}
     bom = target.artifact / "bom.cdx.json"
     if bom.is_file():
