@@ -121,7 +121,7 @@ def release(request: ReleaseRequest, crew: Crew, say: Say) -> Release:
         steps.find_conflict(target, repository.tag(target.tag), None)
         demand_ready(target, repository, store, resume=request.resume)
         if request.dry_run:
-            return Release(target.tag, None, steps.planned(target, repository), warnings(target))
+            return Release(target.tag, None, steps.planned(target, repository, store), warnings(target))
         with (
             folder.workplace(request.root / "artifacts", target.model) as scratch,
             crew.working_in(scratch, request.root, None),

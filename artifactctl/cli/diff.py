@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 def diff(settings: Settings, before: str, after: str, markdown: bool, limits: Limits) -> Result:
     """Show what changed from A to B: inputs, operators, weights, proof, speed.
 
-    Each is an ARTIFACT or an ONNX FILE; A is the older one. Nothing is run, and a difference is no failure.
+    Each is an ARTIFACT, MODEL@vN or an ONNX FILE; A is the older one. Nothing is run, and a difference is no failure.
     """
     from artifactctl.crew import Crew
     from artifactctl.report import notes
     from artifactctl.report.diff import diff_data, diff_text
     from artifactctl.steps import diff as step
+    from artifactctl.steps.sides import side_named
 
-    older, newer = step.resolve(before), step.resolve(after)
     with Crew(limits=limits, verbose=settings.verbose) as crew:
+        older, newer = (side_named(text, crew.scratch / name) for name, text in (("a", before), ("b", after)))
         found = step.diff(older, newer, crew)
     return Result(diff_data(found), notes.markdown(found).rstrip() if markdown else diff_text(found))

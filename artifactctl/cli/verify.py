@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     metavar="S",
     help="Look S seconds long for an input on which it differs more; needs the source.",
 )
+@option("--save-evidence", is_flag=True, help="Write artifact_vN.cells/<provider>.json, which a release asks for.")
 @option("--replay", metavar="FILE", help="Only run this kept sample again; ARTIFACT may then be an ONNX file.")
 @limit_options
 @common_options
@@ -40,6 +41,7 @@ def verify(
     reference: str | None,
     samples: int | None,
     search: float | None,
+    save_evidence: bool,
     replay: str | None,
     limits: Limits,
 ) -> Result:
@@ -70,6 +72,8 @@ def verify(
             report = reverify.replay(model, Path(replay or ""), found, request, crew)
         else:
             report = reverify.verify_artifact(path, found, request, crew)
+            if save_evidence:
+                reverify.save_cell(path, found, report, crew)
     error, kept = None, None
     if not report.passed:
         kept = worst if worst and worst.exists() else None

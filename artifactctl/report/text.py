@@ -225,4 +225,8 @@ def doctor_text(data: Mapping[str, Any]) -> str:
         f"missing: {entry['what']}, needed to {entry['needed_to']}. Type: {entry['install']}"
         for entry in data["missing"]
     ]
-    return "\n".join(lines) if data["missing"] else "\n".join([*lines, "nothing is missing"])
+    if not data["missing"]:
+        lines.append("nothing is missing")
+    for item in data["leftovers"]:
+        lines.append(f"removed: {item['what']}" if item["removed"] else f"left: {item['what']}. Type: {item['type']}")
+    return "\n".join(lines)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from artifactctl import changes, differences, folder
 from artifactctl.crew import Crew
 from artifactctl.differences import ModelDifferences
 from artifactctl.report import notes
-from artifactctl.steps.sides import Side, side_of
+from artifactctl.steps.sides import Side
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +23,6 @@ class Diff:
     model: ModelDifferences | None
     changes: tuple[changes.Change, ...]
     speed: Mapping[str, Any]
-
-
-def resolve(target: str) -> Side:
-    """What a word on the command line stands for."""
-    return side_of(Path(target))
 
 
 def diff(before: Side | None, after: Side, crew: Crew) -> Diff:

@@ -13,7 +13,7 @@ from artifactctl.gitrepo import GitFailed, Repository
 from artifactctl.project import Project
 from artifactctl.steps.package import DIST
 from artifactctl.steps.sides import Side, earlier, side_of
-from artifactctl.stores import Store
+from artifactctl.stores import Problem, Store
 from artifactctl.verdicts import NOT_SLOWER
 from artifactctl.versions import folder_name, package_name, parse_reference, tag_name
 
@@ -54,12 +54,6 @@ class Target:
         return baselines.path_of(self.root, self.model, self.metadata["session"]["provider"])
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    message: str
-    hint: str
-
-
 def choose(reference: str, project: Project | None, root: Path, remote: str | None) -> Target:
     """MODEL or MODEL@vN -> the artifact to release: the newest where no version is named."""
     try:
@@ -89,20 +83,14 @@ def inside(repository: Repository, path: Path) -> str:
         raise ReleaseError(message, hint="Keep artifacts/ in the repository that is released from.") from None
 
 
-def own_paths(target: Target, repository: Repository) -> tuple[str, ...]:
+def own_paths(target: Target, repository: Repository, store: Store) -> tuple[str, ...]:
     """What a release may add or change; everything else must be as HEAD has it."""
-    artifact = inside(repository, target.artifact)
-    home = inside(repository, target.artifact.parent)
+    artifact = target.artifact
+    files = [*store.belongings(artifact), artifact.with_name(f"{artifact.name}.sig"), target.baseline]
+    folders = [artifact, cells.folder_of(artifact)]
     return (
-        f"{artifact}/",
-        f"{artifact}{cells.SUFFIX}/",
-        f"{artifact}.dvc",
-        f"{artifact}.sig",
-        f"{home}/.gitignore",
-        f"{home}/.gitattributes",
-        ".gitattributes",
-        inside(repository, target.baseline),
-        f"{inside(repository, target.dist)}/",
+        *(inside(repository, path) for path in files if path not in folders),
+        *(f"{inside(repository, path)}/" for path in folders),
     )
 
 
@@ -132,14 +120,14 @@ def previous_release(target: Target, scratch: Path) -> Side | None:
 
 
 def problems(target: Target, repository: Repository, store: Store) -> list[Problem]:
-    found = _state_problems(target, repository) + _proof_problems(target)
-    found += [Problem(entry.message, entry.hint) for entry in store.preflight(target.root, target.artifact)]
+    found = _state_problems(target, repository, store) + _proof_problems(target)
+    found += store.preflight(target.root, target.artifact, push=target.remote is not None)
     if target.remote:
         found += _remote_problems(target, repository)
     return found
 
 
-def _state_problems(target: Target, repository: Repository) -> list[Problem]:
+def _state_problems(target: Target, repository: Repository, store: Store) -> list[Problem]:
     found = []
     if problem := repository.identity_problem:
         hint = "git config user.name NAME && git config user.email ADDRESS"
@@ -148,17 +136,14 @@ def _state_problems(target: Target, repository: Repository) -> list[Problem]:
         found.append(
             Problem("the clone is shallow, so earlier releases are not all here", "git fetch --unshallow --tags")
         )
-    own, artifact = own_paths(target, repository), inside(repository, target.artifact)
-    others = [path for path in repository.changed() if not path.startswith(own)]
+    own, made = own_paths(target, repository, store), f"{inside(repository, target.dist)}/"
+    others = [path for path in repository.changed() if not path.startswith((*own, made))]
     if others:
         named = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
         found.append(Problem(f"the working tree has other changes: {named}", "git commit, git stash, or ignore them"))
-    if repository.branch is None and needs_commit(target, repository):
+    if repository.branch is None and needs_commit(target, repository, store):
         message = "HEAD is detached, and the artifact is not committed yet"
         found.append(Problem(message, "git switch BRANCH, then run it again"))
-    rule = repository.ignored(f"{artifact}/{folder.SUMS}")
-    if rule and not target.artifact.with_name(f"{target.artifact.name}.dvc").exists():
-        found.append(Problem(f"{artifact} is ignored by {rule}", "Remove that rule, or set release.store: dvc."))
     if repository.has_ref(f"refs/tags/{target.model}"):
         message = f"a tag {target.model!r} stands where the tags {target.model}/… would be: git cannot have both"
         found.append(
@@ -167,8 +152,8 @@ def _state_problems(target: Target, repository: Repository) -> list[Problem]:
     return found
 
 
-def needs_commit(target: Target, repository: Repository) -> bool:
-    own = own_paths(target, repository)[:-1]
+def needs_commit(target: Target, repository: Repository, store: Store) -> bool:
+    own = own_paths(target, repository, store)
     return any(path.startswith(own) for path in repository.changed())
 
 

@@ -42,14 +42,14 @@ class Release:
         return "released" if any(step.status == DONE for step in self.steps) else "unchanged"
 
 
-def planned(target: Target, repository: Repository) -> tuple[Step, ...]:
+def planned(target: Target, repository: Repository, store: Store) -> tuple[Step, ...]:
     """What a run would do, from what is there."""
     there = repository.tag(target.tag)
     exists = (target.dist / f"{target.package_name}.zip").exists()
     sums = (target.dist / f"{target.package_name}.SHA256SUMS").exists()
     plan = [
         ("package", exists, f"{folder.shown(target.dist)}/{target.package_name}.zip"),
-        ("commit", not needs_commit(target, repository), subject(target.metadata)),
+        ("commit", not needs_commit(target, repository, store), subject(target.metadata)),
         ("tag", there is not None, target.tag),
         ("checksums", sums, f"{target.package_name}.SHA256SUMS and what it lists"),
     ]
@@ -128,7 +128,7 @@ def commit(target: Target, repository: Repository, store: Store, message: str) -
     """The commit that holds the artifact, made where there is none."""
     tracked = [inside(repository, path) for path in store.track(target.root, target.artifact)]
     beside = [inside(repository, path) for path in (cells.folder_of(target.artifact), target.baseline) if path.exists()]
-    if not needs_commit(target, repository):
+    if not needs_commit(target, repository, store):
         found = repository.last_commit_of(tracked)
         if found is None:
             raise ReleaseError(f"{tracked[0]} is neither new nor in any commit", hint="git status")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from artifactctl import folder
+from artifactctl import cells, folder
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, SourceError
 from artifactctl.providers import PROVIDERS
@@ -51,6 +51,16 @@ def verify_artifact(path: Path, metadata: Mapping[str, Any], request: Request, c
     if request.search_s and source is not None:
         found = found | _searched(found, source, request, common, crew)
     return EquivalenceReport.from_dict(found)
+
+
+def save_cell(path: Path, metadata: Mapping[str, Any], report: EquivalenceReport, crew: Crew) -> Path:
+    """The verdict on this provider, good or bad, beside the artifact."""
+    found = {"verdict": "equivalent" if report.passed else "different", "provider": report.provider}
+    found |= {"samples": report.samples, "placement": report.placement}
+    found |= {"outputs": [asdict(output) for output in report.outputs]}
+    target = cells.path_of(path, report.provider)
+    cells.write(target, cells.content(path, metadata, found, crew.ask("timer", "describe_machine")["machine"]))
+    return target
 
 
 def _searched(

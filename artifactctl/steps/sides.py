@@ -13,7 +13,7 @@ from artifactctl.errors import NotAvailable, SourceError
 from artifactctl.folder import shown
 from artifactctl.records import Session
 from artifactctl.steps.export import explain_inputs, session_for
-from artifactctl.versions import folder_name
+from artifactctl.versions import folder_name, parse_reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,26 @@ def side_of(path: Path, label: str | None = None) -> Side:
         return Side(label or shown(path), path.resolve() / folder.MODEL, inspection.whole_artifact(path))
     inspection.existing_file(path)
     return Side(label or shown(path), path.resolve())
+
+
+def side_named(text: str, scratch: Path) -> Side:
+    """A path, or MODEL@vN: from its folder under artifacts/, or from its git tag."""
+    if "@" not in text or Path(text).exists():
+        return side_of(Path(text))
+    try:
+        model, version = parse_reference(text)
+    except ValueError as error:
+        raise SourceError(str(error)) from None
+    assert version is not None
+    home = Path.cwd() / "artifacts" / model
+    path = home / folder_name(version)
+    if path.is_dir():
+        return side_of(path)
+    found = git.fetch_tagged(home if home.is_dir() else Path.cwd(), model, version, scratch / "tagged")
+    if found is None:
+        hint = f"'artifactctl show {model}' lists what was released; tags of a remote come with 'git fetch --tags'."
+        raise SourceError(f"{text} is neither in {shown(home)} nor a tag of this repository", hint=hint)
+    return side_of(found, f"{model}@v{version}")
 
 
 def session_of(side: Side, provider: str | None, crew: Crew) -> Session:
