@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ MODEL, GOLDEN, METADATA, VALIDATE = "model_opt.onnx", "golden.npz", "metadata.ya
 BOM = "bom.cdx.json"  # not required: the first artifacts have none
 REQUIRED = (MODEL, GOLDEN, METADATA, VALIDATE, "README.md", "evidence/equivalence.json")
 WORK = ".work"
+_SUM = re.compile(r"([0-9a-f]{64})  (.+)\Z", re.DOTALL)
 KEPT_MODEL = "model.onnx"  # of a rejected candidate, beside its evidence/worst.npz
 
 
@@ -70,31 +72,39 @@ def listing(folder: Path) -> list[str]:
     return sorted(found)
 
 
-def write_sums(folder: Path) -> None:
-    lines = [f"{digest(folder / name)}  {name}\n" for name in listing(folder) if name != SUMS]
-    (folder / SUMS).write_text("".join(lines), encoding="utf-8", newline="\n")
+def sums_text(digests: Mapping[str, str]) -> str:
+    """As sha256sum writes them, sorted by name."""
+    return "".join(f"{digests[name]}  {name}\n" for name in sorted(digests))
 
 
-def read_sums(folder: Path) -> tuple[dict[str, str], list[str]]:
-    """What SHA256SUMS lists, and what is wrong with its lines."""
+def parse_sums(content: bytes) -> tuple[dict[str, str], list[str]]:
+    """Digests by name, and what is wrong with the list: any other byte in it than sha256sum would have written."""
     try:
-        lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
+        *lines, rest = content.decode("utf-8").split("\n")
+    except UnicodeDecodeError:
         return {}, [f"{SUMS} is missing or unreadable"]
-    found, listed = [], dict[str, str]()
+    listed: dict[str, str] = {}
+    found = [f"{SUMS} is cut off"] if rest else []
     for line in lines:
-        value, separator, name = line.partition("  ")
-        if not separator or len(value) != 64 or name in listed:
+        match = _SUM.match(line)
+        if not match or match[2] in listed:
             found.append(f"{SUMS} has a damaged line: {line[:80]!r}")
-        listed[name] = value
+        else:
+            listed[match[2]] = match[1]
     return listed, found
 
 
-def damage(folder: Path) -> list[str]:
-    """What is wrong with an artifact's files; an empty list means whole."""
-    listed, found = read_sums(folder)
-    if not listed:
-        return found or [f"{SUMS} is empty"]
+def write_sums(folder: Path) -> None:
+    digests = {name: digest(folder / name) for name in listing(folder) if name != SUMS}
+    (folder / SUMS).write_text(sums_text(digests), encoding="utf-8", newline="\n")
+
+
+def damage(folder: Path, known: Mapping[str, str] | None = None) -> list[str]:
+    """What is wrong with an artifact's files; an empty list means whole. `known`: digests that were just taken."""
+    try:
+        listed, found = parse_sums((folder / SUMS).read_bytes())
+    except OSError:
+        return [f"{SUMS} is missing or unreadable"]
     present = set(listing(folder))
     found += [f"{name} was added" for name in sorted(present - listed.keys() - {SUMS})]
     found += [f"{name} is missing" for name in REQUIRED if name not in listed]
@@ -104,7 +114,7 @@ def damage(folder: Path) -> list[str]:
             found.append(f"{name} is missing")
         elif path.is_symlink() or not path.is_file():
             found.append(f"{name} is not a plain file")
-        elif digest(path) != value:
+        elif (known or {}).get(name, "") != value and digest(path) != value:
             found.append(f"{name} was changed")
     return found
 

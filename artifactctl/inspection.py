@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from artifactctl import bom, config, folder, metadata, schema
+from artifactctl import archive, bom, config, folder, genuine, metadata, schema
 from artifactctl.errors import ArtifactctlError, ArtifactDamaged, ConfigError, SourceError
 from artifactctl.inputs import check_files
 from artifactctl.versions import parse_folder_name
@@ -17,7 +18,7 @@ from artifactctl.versions import parse_folder_name
 @dataclass(frozen=True, slots=True)
 class Checked:
     path: str
-    kind: str  # configuration, artifact
+    kind: str  # configuration, artifact, package
     problems: list[ArtifactctlError] = field(default_factory=list)
 
 
@@ -26,11 +27,26 @@ def existing_file(path: Path) -> None:
         raise SourceError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}", hint="Check the path.")
 
 
-def whole_artifact(path: Path) -> dict[str, Any]:
-    """The metadata of an artifact that is whole; everything else is an error."""
+def opened(path: Path, scratch: Path) -> tuple[Path, dict[str, Any]]:
+    """The folder of an artifact that is whole, and its metadata; a package is unpacked below `scratch` first."""
+    if not archive.is_package(path):
+        return path, whole_artifact(path)
+    target = Path(tempfile.mkdtemp(prefix="package-", dir=scratch))
+    found = archive.extract(path, target)
+    listed, _ = folder.parse_sums((target / folder.SUMS).read_bytes())
+    try:
+        return found, whole_artifact(found, {name.removeprefix(f"{found.name}/"): listed[name] for name in listed})
+    except ArtifactDamaged as error:
+        message = str(error).replace(str(found), f"{path}: {found.name}")
+        raise ArtifactDamaged(message, hint=error.hint) from None
+
+
+def whole_artifact(path: Path, known: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The metadata of an artifact that is whole; everything else is an error. `known`: digests that were just taken."""
     if not path.is_dir():
-        what = "is not a folder" if path.exists() else "does not exist"
-        raise ArtifactDamaged(f"{path} {what}", hint="Name an artifact's folder: artifacts/<model>/artifact_vN")
+        what = "is not a folder and not a package" if path.exists() else "does not exist"
+        hint = "Name an artifact's folder, artifacts/<model>/artifact_vN, or its package, dist/<model>-artifact_vN.zip"
+        raise ArtifactDamaged(f"{path} {what}", hint=hint)
     if not (path / folder.SUMS).exists() and not (path / folder.METADATA).exists():
         inside = sorted(entry.name for entry in path.iterdir() if parse_folder_name(entry.name))
         hint = (
@@ -39,12 +55,12 @@ def whole_artifact(path: Path) -> dict[str, Any]:
             else "Name an artifact's folder: artifacts/<model>/artifact_vN"
         )
         raise ArtifactDamaged(f"{path} is not an artifact: it has no {folder.METADATA} and no {folder.SUMS}", hint=hint)
-    damage = folder.damage(path)
+    damage = folder.damage(path, known)
     if not damage:
         data = metadata.read(path)
-        digests, _ = folder.read_sums(path)
+        digests, _ = folder.parse_sums((path / folder.SUMS).read_bytes())  # which were all found right
         damage = metadata.disagreements(path, data, digests) + _evidence_problems(path, digests[folder.MODEL])
-        damage += bom.problems(path, data)
+        damage += bom.problems(path, data) + genuine.problems(path, data)
     if damage:
         more = f" (and {len(damage) - 5} more)" if len(damage) > 5 else ""
         raise ArtifactDamaged(f"{path} is damaged: {'; '.join(damage[:5])}{more}")
@@ -87,6 +103,8 @@ def _targets(path: Path) -> Iterator[tuple[str, Path]]:
         yield "artifact", path.parent
     elif parse_folder_name(path.name) or (path / folder.SUMS).exists():
         yield "artifact", path
+    elif archive.is_package(path):
+        yield "package", path
     elif path.is_dir():
         below = list(_artifacts(path)) + list(_artifacts(path / "artifacts"))
         own = path / config.CONFIG_NAME
@@ -111,8 +129,9 @@ def _artifacts(root: Path) -> Iterator[tuple[str, Path]]:
 def _check_one(kind: str, path: Path) -> Checked:
     problems: list[ArtifactctlError] = []
     try:
-        if kind == "artifact":
-            whole_artifact(path)
+        if kind != "configuration":
+            with tempfile.TemporaryDirectory(prefix="artifactctl-") as scratch:
+                opened(path, Path(scratch))
         else:
             project = config.load(path)
             for model in project.models.values():

@@ -16,7 +16,8 @@ from artifactctl.versions import parse_folder_name
 
 SCHEMA_VERSION = 1
 MOST_TEXTS = 3
-_DATA_BLOCK = re.compile(r"^# <data>\n.*?^# </data>\n", re.MULTILINE | re.DOTALL)
+DATA_STATEMENT = "DATA: dict[str, Any] = "
+DATA_BLOCK = re.compile(r"^# <data>\n.*?^# </data>\n", re.MULTILINE | re.DOTALL)
 
 
 def dump(metadata: Mapping[str, Any]) -> str:
@@ -46,23 +47,25 @@ def read(folder: Path) -> dict[str, Any]:
     return mapping
 
 
-def disagreements(folder: Path, data: Mapping[str, Any], digests: Mapping[str, str]) -> list[str]:
+def disagreements(folder: Path, data: Mapping[str, Any], known: Mapping[str, str] | None = None) -> list[str]:
     """Where the metadata and the files tell two stories; SHA256SUMS alone can be written anew by anyone.
 
-    `digests` are those of the files, which need not be read again.
+    `known` are digests that were just found right; without them the files are read.
     """
     found = []
     if data["version"] != parse_folder_name(folder.name) and parse_folder_name(folder.name):
         found.append(f"metadata.yaml is of version {data['version']}, but the folder is {folder.name}")
     for entry in data["files"]:
-        if digests.get(entry["path"]) != entry["sha256"]:
+        path = folder / entry["path"]
+        real = known.get(entry["path"]) if known is not None else digest(path) if path.is_file() else None
+        if real != entry["sha256"]:
             found.append(f"{entry['path']} is not the file that metadata.yaml describes")
     return found
 
 
-def render_validate(metadata: Mapping[str, Any]) -> str:
-    """validate.py is a function of the metadata and the template alone."""
-    data = {
+def validate_data(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What validate.py knows of its artifact."""
+    return {
         "model_name": metadata["model_name"],
         "version": metadata["version"],
         "session": metadata["session"],
@@ -70,8 +73,13 @@ def render_validate(metadata: Mapping[str, Any]) -> str:
         "plan": {key: metadata["reference"]["samples"][key] for key in ("seed", "batched", "inputs", "states", "sets")},
         "providers": {name: provider.execution_provider for name, provider in PROVIDERS.items()},
     }
-    block = f"# <data>\nDATA: dict[str, Any] = {pprint.pformat(data, width=110, sort_dicts=False)}\n# </data>\n"
-    return _DATA_BLOCK.sub(lambda _: block, template_text("validate.py"), count=1)
+
+
+def render_validate(metadata: Mapping[str, Any]) -> str:
+    """validate.py is a function of the metadata and the template alone."""
+    data = pprint.pformat(validate_data(metadata), width=110, sort_dicts=False)
+    block = f"# <data>\n{DATA_STATEMENT}{data}\n# </data>\n"
+    return DATA_BLOCK.sub(lambda _: block, template_text("validate.py"), count=1)
 
 
 def render_card(metadata: Mapping[str, Any]) -> str:

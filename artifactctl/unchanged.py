@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from artifactctl import folder, yamlfile
+from artifactctl import folder, genuine, yamlfile
 from artifactctl.errors import ConfigError
 from artifactctl.inputs import is_unchanged
 from artifactctl.project import BuildRequest, Say
@@ -21,7 +21,7 @@ def find_unchanged(request: BuildRequest, say: Say) -> folder.ArtifactFolder | N
                 continue
             if any(entry.get("died") for entry in found["recipe"]["candidates"]):
                 continue  # a recipe ran out of time, or crashed: it may not again
-            damage = folder.damage(path)
+            damage = folder.damage(path) or genuine.problems(path, found)
             number, _, recipe = (found[key] for key in ("version", "accuracy_drop", "recipe"))
             damage += [f"recipe.{key} is missing" for key in ("name", "reason", "candidates") if key not in recipe]
         except (ConfigError, KeyError, TypeError) as error:

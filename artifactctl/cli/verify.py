@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("artifact")
+@click.argument("artifact", metavar="ARTIFACT|ZIP")
 @provider_option
 @option("--reference", metavar="FILE", help="Also compare with this ONNX model on fresh inputs.")
 @option(
@@ -48,7 +48,7 @@ def verify(
     """Check an artifact's files, then prove its equivalence again. Runs no code from the artifact."""
     from pathlib import Path
 
-    from artifactctl import folder, inspection
+    from artifactctl import archive, folder, inspection
     from artifactctl.crew import Crew
     from artifactctl.report.text import damaged_data, verify_data, verify_text
     from artifactctl.steps import reverify
@@ -56,22 +56,22 @@ def verify(
     if replay and (reference or samples or search):
         raise click.UsageError("--replay runs one kept sample: leave --reference, --samples and --search out")
     path = Path(artifact)
-    is_model = bool(replay) and path.is_file()
+    is_model = bool(replay) and path.is_file() and not archive.is_package(path)
     for file in filter(None, (reference, replay)):
         inspection.existing_file(Path(file))
-    try:
-        found = None if is_model else inspection.whole_artifact(path)
-    except ArtifactDamaged as damage:
-        return Result(damaged_data(provider), error=damage)
     with Crew(limits=limits, verbose=settings.verbose) as crew:
+        try:
+            place, found = (path, None) if is_model else inspection.opened(path, crew.scratch)
+        except ArtifactDamaged as damage:
+            return Result(damaged_data(provider), error=damage)
         worst = reverify.place_for_worst(path, found["model_name"]) if found and not replay else None
         source = Path(reference) if reference else None
-        request = reverify.Request(provider, source, samples, search, worst)
+        request = reverify.Request(provider, source, samples, search, worst, named=path)
         if replay or found is None:
-            model = path if is_model else path / folder.MODEL
+            model = place if is_model else place / folder.MODEL
             report = reverify.replay(model, Path(replay or ""), found, request, crew)
         else:
-            report = reverify.verify_artifact(path, found, request, crew)
+            report = reverify.verify_artifact(place, found, request, crew)
             if save_evidence:
                 reverify.save_cell(path, found, report, crew)
     error, kept = None, None

@@ -22,6 +22,7 @@ class Request:
     samples: int | None = None
     search_s: float | None = None
     worst: Path | None = None  # where the worst sample is kept if the model differs
+    named: Path | None = None  # what the user named, where that is not the folder: the source is looked for beside it
 
 
 def verify_artifact(path: Path, metadata: Mapping[str, Any], request: Request, crew: Crew) -> EquivalenceReport:
@@ -35,7 +36,7 @@ def verify_artifact(path: Path, metadata: Mapping[str, Any], request: Request, c
     }
     source = request.reference
     if request.search_s and source is None:
-        source = find_source(path, metadata)
+        source = find_source((request.named or path).resolve(), metadata)
         if source is None:
             hint = "Name the source as an ONNX file: --reference FILE"
             raise SourceError("--search needs the source, and it was not found unchanged here", hint=hint)
