@@ -10,6 +10,7 @@ from typing import Any
 
 from artifactctl import schema, verdicts, yamlfile
 from artifactctl.errors import ArtifactDamaged, ConfigError
+from artifactctl.folder import digest
 from artifactctl.providers import PROVIDERS
 from artifactctl.resources import template_text
 from artifactctl.versions import parse_folder_name

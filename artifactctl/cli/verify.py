@@ -56,6 +56,8 @@ def verify(
     if replay and (reference or samples or search):
         raise click.UsageError("--replay runs one kept sample: leave --reference, --samples and --search out")
     path = Path(artifact)
+    if save_evidence and not path.is_dir():
+        raise click.UsageError("--save-evidence writes beside an artifact's folder: name the folder")
     is_model = bool(replay) and path.is_file() and not archive.is_package(path)
     for file in filter(None, (reference, replay)):
         inspection.existing_file(Path(file))
