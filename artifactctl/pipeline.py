@@ -126,7 +126,8 @@ def release(request: ReleaseRequest, crew: Crew, say: Say) -> Release:
             folder.workplace(request.root / "artifacts", target.model) as scratch,
             crew.working_in(scratch, request.root, None),
         ):
-            package = make_package(target.artifact, target.dist, crew, say)
+            known = steps.published_digest(target, repository)
+            package = make_package(target.artifact, target.dist, crew, say, known)
             subject, trailers = steps.subject(target.metadata), steps.trailers(target, package)
             notes = release_notes(previous_release(target, scratch), side_of(target.artifact), crew)
             done = [steps.packaged(package), steps.write_baseline(target)]

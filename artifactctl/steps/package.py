@@ -27,12 +27,17 @@ class Package:
     status: str  # written, unchanged
 
 
-def package(artifact: Path, output: Path, crew: Crew, say: Say) -> Package:
-    """The same artifact gives the same bytes; a package that is there already is never replaced by another one."""
+def package(artifact: Path, output: Path, crew: Crew, say: Say, expected: str | None = None) -> Package:
+    """The same artifact gives the same bytes; a package that is there already is never replaced by another one.
+
+    One with the `expected` digest, which its tag has, need not be made again.
+    """
     metadata = inspection.whole_artifact(artifact)
     name = package_name(metadata["model_name"], metadata["version"])
     output.mkdir(parents=True, exist_ok=True)
     target, part = output / f"{name}.zip", output / f".{name}.zip.part"
+    if expected and target.is_file() and folder.digest(target) == expected:
+        return Package(target, expected, target.stat().st_size, "unchanged")
     part.unlink(missing_ok=True)
     try:
         say("packaging through Olive")

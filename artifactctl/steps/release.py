@@ -59,6 +59,13 @@ def planned(target: Target, repository: Repository, store: Store) -> tuple[Step,
     return tuple(Step(name, SKIPPED if there_already else PLANNED, detail) for name, there_already, detail in plan)
 
 
+def published_digest(target: Target, repository: Repository) -> str | None:
+    """Of the package, as its tag has it."""
+    existing = repository.tag(target.tag)
+    said = tags.parse_trailers(existing.message) if existing else {}
+    return said.get("Artifact-Package-Digest", "").removeprefix("sha256:") or None
+
+
 def packaged(package: Package) -> Step:
     return Step("package", DONE if package.status == "written" else SKIPPED, folder.shown(package.path))
 
