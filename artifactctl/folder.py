@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from artifactctl.errors import Conflict
+from artifactctl.pointers import pointer_in
 from artifactctl.versions import folder_name, next_version, parse_folder_name
 
 SUMS = "SHA256SUMS"
@@ -20,6 +21,7 @@ BOM = "bom.cdx.json"  # not required: the first artifacts have none
 REQUIRED = (MODEL, GOLDEN, METADATA, VALIDATE, "README.md", "evidence/equivalence.json")
 WORK = ".work"
 _SUM = re.compile(r"([0-9a-f]{64})  (.+)\Z", re.DOTALL)
+DVC_SUFFIX = ".dvc"  # of the file beside an artifact whose bytes DVC has
 KEPT_MODEL = "model.onnx"  # of a rejected candidate, beside its evidence/worst.npz
 
 
@@ -115,7 +117,8 @@ def damage(folder: Path, known: Mapping[str, str] | None = None) -> list[str]:
         elif path.is_symlink() or not path.is_file():
             found.append(f"{name} is not a plain file")
         elif (known or {}).get(name, "") != value and digest(path) != value:
-            found.append(f"{name} was changed")
+            pointer = pointer_in(path)
+            found.append(f"{name} is {pointer}, not its contents" if pointer else f"{name} was changed")
     return found
 
 
@@ -156,8 +159,19 @@ def shown(path: Path) -> str:
         return path.as_posix()
 
 
+def elsewhere(path: Path) -> str | None:
+    """The command that brings a file or a folder here, where DVC or git-lfs has its bytes."""
+    beside = path.with_name(path.name + DVC_SUFFIX)
+    if not path.exists() and beside.is_file():
+        return f"Fetch it: dvc pull {shown(beside)}"
+    files = [path] if path.is_file() else sorted(path.glob("*"))
+    return "Fetch the contents: git lfs pull" if any(pointer_in(file) for file in files) else None
+
+
 def next_free(home: Path) -> int:
-    return next_version([entry.name for entry in os.scandir(home)] if home.is_dir() else [])
+    """A version that DVC has is taken, also where its folder is not here."""
+    names = [entry.name for entry in os.scandir(home)] if home.is_dir() else []
+    return next_version(name.removesuffix(DVC_SUFFIX) for name in names)
 
 
 def publish(staged: Path, home: Path, version: int) -> Path:

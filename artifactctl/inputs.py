@@ -11,6 +11,7 @@ from typing import Any
 
 from artifactctl import folder
 from artifactctl.errors import ConfigError, SourceError
+from artifactctl.pointers import pointer_in
 from artifactctl.project import ModelConfig
 from artifactctl.recipes import OLIVE_PREFIX, RECIPES_VERSION
 
@@ -48,10 +49,11 @@ def check_files(config: ModelConfig, root: Path) -> None:
     parts = (target.rpartition(":")[0] if config.source.kind == "torch" else target, config.source.weights)
     source = {recorded_name(part) for part in parts if part}
     for name, path in declared_files(config, root).items():
-        if path.is_file():
+        pointer = pointer_in(path)
+        if path.is_file() and pointer is None:
             continue
-        what = "is a folder" if path.is_dir() else "does not exist"
-        hint = "Check the spelling; paths in a configuration are relative to its folder."
+        what = f"is {pointer}, not the file" if pointer else "is a folder" if path.is_dir() else "does not exist"
+        hint = folder.elsewhere(path) or "Check the spelling; paths in a configuration are relative to its folder."
         kind = SourceError if name in source else ConfigError
         raise kind(f"{name} {what}", hint=hint)
 

@@ -12,6 +12,7 @@ from typing import Any
 from artifactctl import archive, bom, config, folder, genuine, metadata, schema
 from artifactctl.errors import ArtifactctlError, ArtifactDamaged, ConfigError, SourceError
 from artifactctl.inputs import check_files
+from artifactctl.pointers import pointer_in
 from artifactctl.versions import parse_folder_name
 
 
@@ -24,7 +25,12 @@ class Checked:
 
 def existing_file(path: Path) -> None:
     if not path.is_file():
-        raise SourceError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}", hint="Check the path.")
+        raise SourceError(
+            f"{path} {'is a folder' if path.is_dir() else 'does not exist'}",
+            hint=folder.elsewhere(path) or "Check the path.",
+        )
+    if pointer := pointer_in(path):
+        raise SourceError(f"{path} is {pointer}, not the model", hint=folder.elsewhere(path))
 
 
 def opened(path: Path, scratch: Path) -> tuple[Path, dict[str, Any]]:
@@ -45,7 +51,8 @@ def whole_artifact(path: Path, known: Mapping[str, str] | None = None) -> dict[s
     """The metadata of an artifact that is whole; everything else is an error. `known`: digests that were just taken."""
     if not path.is_dir():
         what = "is not a folder and not a package" if path.exists() else "does not exist"
-        hint = "Name an artifact's folder, artifacts/<model>/artifact_vN, or its package, dist/<model>-artifact_vN.zip"
+        named = "Name an artifact's folder, artifacts/<model>/artifact_vN, or its package, dist/<model>-artifact_vN.zip"
+        hint = folder.elsewhere(path) or named
         raise ArtifactDamaged(f"{path} {what}", hint=hint)
     if not (path / folder.SUMS).exists() and not (path / folder.METADATA).exists():
         inside = sorted(entry.name for entry in path.iterdir() if parse_folder_name(entry.name))
@@ -63,7 +70,7 @@ def whole_artifact(path: Path, known: Mapping[str, str] | None = None) -> dict[s
         damage += bom.problems(path, data) + genuine.problems(path, data)
     if damage:
         more = f" (and {len(damage) - 5} more)" if len(damage) > 5 else ""
-        raise ArtifactDamaged(f"{path} is damaged: {'; '.join(damage[:5])}{more}")
+        raise ArtifactDamaged(f"{path} is damaged: {'; '.join(damage[:5])}{more}", hint=folder.elsewhere(path))
     return data
 
 

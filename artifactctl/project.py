@@ -92,12 +92,18 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Release:
+    store: str = "git"  # where the bytes of a released artifact live: git, lfs, dvc
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """A configuration; `root` is the folder its relative paths start from."""
 
     root: Path
     models: Mapping[str, ModelConfig]
     config_path: Path | None = None
+    release: Release = Release()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from artifactctl import folder, git, inspection
+from artifactctl import folder, git, inspection, metadata, stores
 from artifactctl.crew import Crew
-from artifactctl.errors import NotAvailable, SourceError
+from artifactctl.errors import ArtifactDamaged, NotAvailable, SourceError
 from artifactctl.folder import shown
 from artifactctl.records import Session
 from artifactctl.steps.export import explain_inputs, session_for
@@ -116,14 +116,33 @@ def demand_comparable(one: Side, other: Side, crew: Crew, provider: str | None =
         raise NotAvailable(f"not comparable: {found[0]}", hint=found[1])
 
 
+def _numbers(home: Path, model: str, before: int) -> set[int]:
+    return {number for number in (*folder.versions(home), *git.tagged_versions(home, model)) if number < before}
+
+
+def recorded(home: Path, model: str, before: int, scratch: Path) -> Iterator[Mapping[str, Any]]:
+    """The metadata of the versions before one, oldest first; what is damaged, or only on a remote, is left out."""
+    for number in sorted(_numbers(home, model, before)):
+        path = home / folder_name(number)
+        try:
+            if path.is_dir():
+                yield inspection.whole_artifact(path)
+            elif content := stores.read_tagged(home, model, number, folder.METADATA):
+                place = scratch / "recorded" / folder_name(number)
+                place.mkdir(parents=True, exist_ok=True)
+                (place / folder.METADATA).write_bytes(content)
+                yield metadata.read(place)
+        except ArtifactDamaged:
+            continue
+
+
 def earlier(home: Path, model: str, before: int, scratch: Path, *, oldest_first: bool) -> Iterator[tuple[Path, str]]:
     """The versions before one, each from its folder or from its git tag, and what to call it."""
-    numbers = {*folder.versions(home), *git.tagged_versions(home, model)}
-    for number in sorted((number for number in numbers if number < before), reverse=not oldest_first):
+    for number in sorted(_numbers(home, model, before), reverse=not oldest_first):
         path = home / folder_name(number)
         if path.is_dir():
             yield path, shown(path)
-        elif found := git.fetch_tagged(home, model, number, scratch / "tagged"):
+        elif found := stores.fetch_tagged(home, model, number, scratch / "tagged"):
             yield found, f"{model}/{folder_name(number)} (tag)"
 
 

@@ -16,7 +16,7 @@ from artifactctl.project import Latency, Say
 from artifactctl.records import Choice, LatencyReport, Session, Timing
 from artifactctl.steps.explain import keep_model
 from artifactctl.steps.measure import Duel, Terms, fight, report_of
-from artifactctl.steps.sides import Side, earlier, own_session, side_of, why_incomparable
+from artifactctl.steps.sides import Side, earlier, own_session, recorded, side_of, why_incomparable
 
 PREVIOUS, OLDEST = "previous", "oldest"
 SETTINGS = {PREVIOUS: "max_regression", OLDEST: "max_drift"}
@@ -129,18 +129,13 @@ def demand_not_slower(standing: Mapping[str, LatencyReport], choice: Choice, cre
 def history(home: Path, model: str, before: int, crew: Crew) -> list[dict[str, Any]]:
     """What each version recorded when it was built: its ratio to the version before it. To read, not to judge by."""
     found = []
-    for path, _ in earlier(home, model, before, crew.scratch, oldest_first=True):
-        try:
-            metadata = side_of(path).metadata
-        except ArtifactDamaged:
-            continue
-        assert metadata is not None
+    for metadata in recorded(home, model, before, crew.scratch):
         latency: Mapping[str, Any] = metadata["latency"] or {}
-        recorded = latency.get(PREVIOUS) or {}
+        previous = latency.get(PREVIOUS) or {}
         keys = ("verdict", "ratio", "ratio_low", "ratio_high")
         found.append(
             {"version": metadata["version"], "p50_ms": metadata["latency_ms"]}
-            | {key: recorded.get(key) for key in keys}
+            | {key: previous.get(key) for key in keys}
         )
     return found
 

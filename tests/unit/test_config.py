@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from artifactctl import config
+from artifactctl import config, stores
 from artifactctl.errors import ConfigError, SourceError
 from artifactctl.project import Bound, Data, InputSpec, Project, Source
 
@@ -72,6 +72,21 @@ def test_a_bound_for_each_output(tmp_path: Path) -> None:
     found = load(tmp_path, equivalence={"outputs": {"logits": {"max_abs": 0.01}}}).models["m"].equivalence
     assert found.default == Bound(1e-3)
     assert found.outputs == {"logits": Bound(0.01)}
+
+
+@pytest.mark.parametrize("name", ["git", "lfs", "dvc"])
+def test_the_store_of_releases(tmp_path: Path, name: str) -> None:
+    data = {"schema_version": 1, "models": {"m": {"source": {"onnx": "m.onnx"}}}}
+    assert config.load(write(tmp_path, yaml.safe_dump(data))).release.store == "git"
+    data["release"] = {"store": name}
+    assert config.load(write(tmp_path, yaml.safe_dump(data))).release.store == name
+    assert name in stores.STORES
+
+
+def test_an_unknown_store_is_refused(tmp_path: Path) -> None:
+    text = EXAMPLE + "release: {store: dcv}\n"
+    with pytest.raises(ConfigError, match=r"artifactctl\.yaml:19:\d+: .*perhaps you meant 'dvc'"):
+        config.load(write(tmp_path, text))
 
 
 def test_an_olive_file_is_a_recipe(tmp_path: Path) -> None:
