@@ -96,6 +96,20 @@ def test_an_olive_file_is_a_recipe(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["Apache-2.0", "MIT OR Apache-2.0", "ask us first", "Lizenz ähnlich 😀"])
+def test_a_licence_is_any_text(tmp_path: Path, text: str) -> None:
+    assert load(tmp_path, license=text).models["m"].license == text
+
+
+def test_no_licence_is_invented(tmp_path: Path) -> None:
+    assert load(tmp_path).models["m"].license is None
+
+
+@pytest.mark.parametrize("value", ["", "  ", "\n", 2.0, ["MIT"], {"id": "MIT"}])
+def test_what_is_no_licence(tmp_path: Path, value: Any) -> None:
+    assert refusal(tmp_path, license=value)
+
+
 @pytest.mark.parametrize(("written", "share"), [("10%", 0.1), ("0.5%", 0.005), ("0%", 0.0), (0.2, 0.2), (1, 1.0)])
 def test_shares_are_percentages_or_numbers(tmp_path: Path, written: Any, share: float) -> None:
     assert load(tmp_path, latency={"max_regression": written}).models["m"].latency.max_regression == share
