@@ -104,7 +104,13 @@ def change_row(change: Change) -> tuple[str, str, str]:
     after = _value(change.what, change.after)
     if change.what == "size_bytes" and change.before and change.after is not None:
         after += f" ({(change.after - change.before) / change.before:+.1%})"
-    names = {"size_bytes": "size", "ir_version": "IR", "max_error": "largest error", "max_abs": "largest |Δ|"}
+    names = {
+        "size_bytes": "size",
+        "ir_version": "IR",
+        "max_error": "largest error",
+        "max_abs": "largest |Δ|",
+        "statement": "bound",
+    }
     section = f"{change.section} " if change.section in ("session", "source") else ""
     return section + names.get(change.what, change.what.replace("_", " ")), _value(change.what, change.before), after
 
