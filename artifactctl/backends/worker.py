@@ -54,6 +54,10 @@ OPERATIONS = {
     "describe_runtime": "runtime",
     "make_host": "host",
     "inject": "faults",
+    "sign_files": "signing",
+    "sign_keyless": "signing",
+    "check_signature": "signing",
+    "check_own_signature": "signing",
 }
 
 

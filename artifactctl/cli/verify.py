@@ -6,11 +6,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from artifactctl.cli.options import Result, Seconds, Settings, common_options, limit_options, option, provider_option
-from artifactctl.errors import ArtifactDamaged, NotEquivalent
+from artifactctl.cli.options import (
+    Result,
+    Seconds,
+    Settings,
+    common_options,
+    limit_options,
+    option,
+    provider_option,
+    require_option,
+    trust_options,
+)
+from artifactctl.errors import ArtifactctlError, ArtifactDamaged, NotEquivalent
 
 if TYPE_CHECKING:
+    from artifactctl.policy import Requirement
     from artifactctl.project import Limits
+    from artifactctl.steps.signing import Trust
 
 
 @click.command()
@@ -31,6 +43,8 @@ if TYPE_CHECKING:
 )
 @option("--save-evidence", is_flag=True, help="Write artifact_vN.cells/<provider>.json, which a release asks for.")
 @option("--replay", metavar="FILE", help="Only run this kept sample again; ARTIFACT may then be an ONNX file.")
+@trust_options
+@require_option
 @limit_options
 @common_options
 @click.pass_obj
@@ -43,18 +57,23 @@ def verify(
     search: float | None,
     save_evidence: bool,
     replay: str | None,
+    trust: Trust | None,
+    require: tuple[Requirement, ...],
     limits: Limits,
 ) -> Result:
     """Check an artifact's files, then prove its equivalence again. Runs no code from the artifact."""
     from pathlib import Path
 
-    from artifactctl import archive, folder, inspection
+    from artifactctl import archive, folder, inspection, policy
     from artifactctl.crew import Crew
     from artifactctl.report.text import damaged_data, verify_data, verify_text
-    from artifactctl.steps import reverify
+    from artifactctl.report.trust import required_text
+    from artifactctl.steps import demand, reverify, signing
 
-    if replay and (reference or samples or search):
-        raise click.UsageError("--replay runs one kept sample: leave --reference, --samples and --search out")
+    if replay and (reference or samples or search or require):
+        raise click.UsageError(
+            "--replay runs one kept sample: leave --reference, --samples, --search and --require out"
+        )
     path = Path(artifact)
     if save_evidence and not path.is_dir():
         raise click.UsageError("--save-evidence writes beside an artifact's folder: name the folder")
@@ -63,9 +82,10 @@ def verify(
         inspection.existing_file(Path(file))
     with Crew(limits=limits, verbose=settings.verbose) as crew:
         try:
+            signed = signing.check(path, trust, limits, verbose=settings.verbose) if trust else None
             place, found = (path, None) if is_model else inspection.opened(path, crew.scratch)
         except ArtifactDamaged as damage:
-            return Result(damaged_data(provider), error=damage)
+            return Result(damaged_data(provider, policy.unjudged(require, "the artifact is damaged")), error=damage)
         worst = reverify.place_for_worst(path, found["model_name"]) if found and not replay else None
         source = Path(reference) if reference else None
         request = reverify.Request(provider, source, samples, search, worst, named=path)
@@ -76,10 +96,14 @@ def verify(
             report = reverify.verify_artifact(place, found, request, crew)
             if save_evidence:
                 reverify.save_cell(path, found, report, crew)
-    error, kept = None, None
+        findings = demand.judge(require, place, found, report, signed=signed is not None) if found else []
+    error: ArtifactctlError | None = None
+    kept = None
     if not report.passed:
         kept = worst if worst and worst.exists() else None
         more = f"\nThe worst sample is kept: {folder.shown(kept)}" if kept else ""
         again = f"Run it again: artifactctl verify {artifact} --replay {folder.shown(kept)}" if kept else None
         error = NotEquivalent(f"{artifact} is not equivalent: {report.reason}{more}", hint=again)
-    return Result(verify_data(report, checked=not is_model, worst=kept), verify_text(path, report, found), error)
+    data = verify_data(report, checked=not is_model, worst=kept, signed=signed, findings=findings)
+    text = "\n".join([verify_text(path, report, found), *required_text(signed, findings)])
+    return Result(data, text, error or policy.problem_of(findings, artifact))

@@ -111,7 +111,7 @@ def test_constraints_pin_what_the_project_needs() -> None:
     pinned = {line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines()}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"]]
-    wanted += [item for extra in ("cpu", "build", "dev") for item in project["optional-dependencies"][extra]]
+    wanted += [item for extra in ("cpu", "build", "sign", "dev") for item in project["optional-dependencies"][extra]]
     names = {re.split(r"[<>=\[ ]", item)[0].lower() for item in wanted}
     assert names <= pinned, names - pinned
     base = {re.split(r"[<>=\[ ]", item)[0].lower() for item in project["dependencies"]}
