@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -79,14 +79,39 @@ def config_digest(config: ModelConfig) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def is_unchanged(config: ModelConfig, root: Path, metadata: Mapping[str, Any]) -> bool:
-    """Whether an artifact was made from just this configuration and these files; reads bytes, imports nothing heavy."""
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Between what an artifact was made from and what is here; None where there is no such file."""
+
+    path: str | None  # None: the configuration itself
+    recorded: str | None
+    found: str | None
+
+    def describe(self) -> str:
+        if self.path is None:
+            return "the configuration has changed"
+        if self.found is None:
+            return f"{self.path} is missing (its sha256 was {self.recorded})"
+        if self.recorded is None:
+            return f"{self.path} is new (sha256 {self.found})"
+        return f"{self.path} has changed (sha256 was {self.recorded}, is {self.found})"
+
+
+def differences(config: ModelConfig, root: Path, metadata: Mapping[str, Any]) -> Iterator[Difference]:
+    """Where this configuration and these files are not those of an artifact; reads bytes, imports nothing heavy."""
     source = metadata["source"]
-    if source["config_sha256"] != config_digest(config):
-        return False
+    if source["config_sha256"] != (here := config_digest(config)):
+        yield Difference(None, source["config_sha256"], here)
     declared = declared_files(config, root)
     for entry in source["files"]:
         path = declared.get(entry["path"], root / entry["path"])
-        if not path.is_file() or path.stat().st_size != entry["size_bytes"] or folder.digest(path) != entry["sha256"]:
-            return False
-    return set(declared) <= {entry["path"] for entry in source["files"]}
+        found = folder.digest(path) if path.is_file() else None
+        if found != entry["sha256"]:
+            yield Difference(entry["path"], entry["sha256"], found)
+    for name in sorted(declared.keys() - {entry["path"] for entry in source["files"]}):
+        yield Difference(name, None, folder.digest(declared[name]) if declared[name].is_file() else None)
+
+
+def is_unchanged(config: ModelConfig, root: Path, metadata: Mapping[str, Any]) -> bool:
+    """Whether an artifact was made from just this configuration and these files."""
+    return next(differences(config, root, metadata), None) is None

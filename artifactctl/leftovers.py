@@ -10,7 +10,7 @@ from pathlib import Path
 
 from artifactctl import folder
 from artifactctl.errors import ArtifactctlError
-from artifactctl.gitrepo import Repository, open_repository
+from artifactctl.git.repository import Repository, open_repository
 from artifactctl.versions import folder_name, package_name, tag_name
 
 STALE_S = 10.0  # a lock that a living git holds is younger

@@ -16,6 +16,7 @@ from artifactctl.resources import template_text
 from artifactctl.versions import parse_folder_name
 
 SCHEMA_VERSION = 1
+MEASURED = ("latency_ms", "latency", "files")
 MOST_TEXTS = 3
 DATA_STATEMENT = "DATA: dict[str, Any] = "
 DATA_BLOCK = re.compile(r"^# <data>\n.*?^# </data>\n", re.MULTILINE | re.DOTALL)
@@ -46,6 +47,13 @@ def read(folder: Path) -> dict[str, Any]:
         raise ArtifactDamaged(f"{folder}/metadata.yaml: {place or 'top level'}: {found[0].message}")
     mapping: dict[str, Any] = data
     return mapping
+
+
+def without_measurements(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What the same inputs give again to the byte: no times, and no digests of files that hold times."""
+    kept = {key: value for key, value in data.items() if key not in MEASURED}
+    bare = [{key: value for key, value in entry.items() if key != "latency"} for entry in data["recipe"]["candidates"]]
+    return kept | {"recipe": {**data["recipe"], "candidates": bare}}
 
 
 def disagreements(folder: Path, data: Mapping[str, Any], known: Mapping[str, str] | None = None) -> list[str]:

@@ -12,7 +12,7 @@ from artifactctl import folder, recipes
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, OptimizeError
 from artifactctl.folder import ArtifactFolder
-from artifactctl.gitrepo import open_repository
+from artifactctl.git.repository import open_repository
 from artifactctl.inputs import check_files, demand_same_files
 from artifactctl.project import BuildRequest, ReleaseRequest, Say
 from artifactctl.records import SOURCE_RECIPE, Candidate, Choice, LatencyReport, ReferenceModel, Tried

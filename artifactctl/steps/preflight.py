@@ -9,7 +9,7 @@ from typing import Any
 
 from artifactctl import baselines, cells, folder, inspection
 from artifactctl.errors import ReleaseError, SourceError
-from artifactctl.gitrepo import GitFailed, Repository
+from artifactctl.git.repository import GitFailed, Repository
 from artifactctl.project import Project
 from artifactctl.steps.package import DIST
 from artifactctl.steps.sides import Side, earlier, side_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from artifactctl import registry, tags
 from artifactctl.errors import ConfigError, Conflict, ReleaseError, SourceError
-from artifactctl.gitrepo import GitFailed, Repository, open_repository
+from artifactctl.git.repository import GitFailed, Repository, open_repository
 from artifactctl.registry import Model, Released
 from artifactctl.versions import parse_reference
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from artifactctl import baselines, cells, folder, statements, tags
 from artifactctl.errors import Conflict, ReleaseError
-from artifactctl.gitrepo import GitFailed, Repository
+from artifactctl.git.repository import GitFailed, Repository
 from artifactctl.records import Session, Timing
 from artifactctl.steps.package import Package
 from artifactctl.steps.preflight import Target, inside, needs_commit
