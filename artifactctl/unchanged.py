@@ -56,7 +56,9 @@ def demand_current(request: BuildRequest, config_path: Path | None, say: Say) ->
 
 def _stale(request: BuildRequest, *commands: str) -> Conflict:
     """What changed since the newest version."""
-    elsewhere = [path for path in request.home.glob(f"artifact_v*{git.DVC}") if not path.with_suffix("").exists()]
+    elsewhere = [
+        path for path in request.home.glob(f"artifact_v*{folder.DVC_SUFFIX}") if not path.with_suffix("").exists()
+    ]
     if elsewhere:
         path = max(elsewhere, key=lambda path: parse_folder_name(path.stem) or 0)
         return Conflict(f"{folder.shown(path.with_suffix(''))} is not here", hint=f"dvc pull {folder.shown(path)}")

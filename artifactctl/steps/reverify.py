@@ -56,9 +56,13 @@ def verify_artifact(path: Path, metadata: Mapping[str, Any], request: Request, c
 
 def save_cell(path: Path, metadata: Mapping[str, Any], report: EquivalenceReport, crew: Crew) -> Path:
     """The verdict on this provider, good or bad, beside the artifact."""
-    found = {"verdict": "equivalent" if report.passed else "different", "provider": report.provider}
-    found |= {"samples": report.samples, "placement": report.placement}
-    found |= {"outputs": [asdict(output) for output in report.outputs]}
+    found = {
+        "verdict": "equivalent" if report.passed else "different",
+        "provider": report.provider,
+        "samples": report.samples,
+        "placement": report.placement,
+        "outputs": [asdict(output) for output in report.outputs],
+    }
     target = cells.path_of(path, report.provider)
     cells.write(target, cells.content(path, metadata, found, crew.ask("timer", "describe_machine")["machine"]))
     return target

@@ -63,7 +63,7 @@ def side_named(text: str, scratch: Path) -> Side:
     path = home / folder_name(version)
     if path.is_dir():
         return side_of(path)
-    found = git.fetch_tagged(home if home.is_dir() else Path.cwd(), model, version, scratch / "tagged")
+    found = stores.fetch_tagged(home if home.is_dir() else Path.cwd(), model, version, scratch / "tagged")
     if found is None:
         hint = f"'artifactctl show {model}' lists what was released; tags of a remote come with 'git fetch --tags'."
         raise SourceError(f"{text} is neither in {shown(home)} nor a tag of this repository", hint=hint)
