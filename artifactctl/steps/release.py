@@ -18,12 +18,13 @@ from artifactctl.stores import Store
 from artifactctl.tags import Tag
 
 DONE, SKIPPED, PLANNED = "done", "skipped", "planned"
+OVERTAKEN = "overtaken"  # someone else published the same meanwhile
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     name: str
-    status: str  # done, skipped, planned
+    status: str  # done, skipped, planned, overtaken
     detail: str
 
 
@@ -39,6 +40,8 @@ class Release:
     def status(self) -> str:
         if any(step.status == PLANNED for step in self.steps):
             return "planned"
+        if any(step.status == OVERTAKEN for step in self.steps):
+            return "unchanged"
         return "released" if any(step.status == DONE for step in self.steps) else "unchanged"
 
 
@@ -214,14 +217,19 @@ def push(target: Target, repository: Repository, store: Store, *, tagged_now: bo
             return Step("push", SKIPPED, f"{remote} has {target.tag}")
         if ref in theirs:
             demand_equal_remote(target, repository, remote, withdraw=tagged_now)
-            return Step("push", SKIPPED, f"{remote} has {target.tag} with the same digests")
+            return _overtaken(target, remote, branch)
         store.push(target.root, target.artifact, remote)
         heads = [f"HEAD:refs/heads/{branch}"] if branch else []
         repository.push(remote, *heads, ref)
     except GitFailed as error:
         _explain_refusal(target, repository, remote, str(error), withdraw=tagged_now)
-        return Step("push", SKIPPED, f"{remote} has {target.tag} with the same digests")
+        return _overtaken(target, remote, branch)
     return Step("push", DONE, f"{remote}: {target.tag}" + (f" and {branch}" if branch else ""))
+
+
+def _overtaken(target: Target, remote: str, branch: str | None) -> Step:
+    rest = f"; 'git pull --rebase {remote} {branch}' drops the commit that was made here" if branch else ""
+    return Step("push", OVERTAKEN, f"{remote} has {target.tag} with the same digests already{rest}")
 
 
 def _explain_refusal(target: Target, repository: Repository, remote: str, said: str, *, withdraw: bool) -> None:
