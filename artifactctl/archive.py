@@ -62,8 +62,11 @@ def extract(path: Path, target: Path) -> Path:
         contents = _look(file)
         if contents.problems:
             raise ArtifactDamaged(f"{path} is refused: {_some(contents.problems)}")
-        undo.callback(_clear, target, existed=target.is_dir())
+        existed = target.is_dir()
+        if existed and any(target.iterdir()):
+            raise FileExistsError(f"{target} is not empty")
         target.mkdir(parents=True, exist_ok=True)
+        undo.callback(_clear, target, existed=existed)
         size = sum(member.size for member in contents.members)
         if shutil.disk_usage(target).free < size:
             raise NotAvailable(f"{path} needs {size / 1e6:.0f} MB to be unpacked", hint=NO_SPACE_HINT)

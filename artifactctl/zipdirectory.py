@@ -20,11 +20,10 @@ ENCRYPTED, UTF8 = 0x1, 0x800
 DOS_FOLDER = 0x10
 SYSTEMS = (0, 3)  # DOS and Unix, as zipfile writes them
 KINDS = {stat.S_IFLNK: "link", stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
-LONGEST_COMMENT = 1 << 16
 
 _CENTRAL, _END = struct.Struct("<4s6H3L5H2L"), struct.Struct("<4s4H2LH")
 _END64, _LOCATOR64 = struct.Struct("<4sQ2H2L4Q"), struct.Struct("<4sLQL")
-_CENTRAL_MARK, _END_MARK = b"PK\x01\x02", b"PK\x05\x06"
+LOCAL_MARK, _CENTRAL_MARK, _END_MARK = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
 _END64_MARK, _LOCATOR64_MARK = b"PK\x06\x06", b"PK\x06\x07"
 
 
@@ -117,8 +116,8 @@ def _end(file: BinaryIO) -> tuple[int, int, int]:
     length = file.seek(0, os.SEEK_END)
     tail = read_at(file, max(0, length - _END.size), min(length, _END.size))
     if len(tail) < _END.size or not tail.startswith(_END_MARK):
-        last = read_at(file, max(0, length - LONGEST_COMMENT), min(length, LONGEST_COMMENT))
-        why = "there are bytes after its end" if _END_MARK in last else "it is cut off, or is no zip at all"
+        begun = read_at(file, 0, len(LOCAL_MARK)) == LOCAL_MARK
+        why = "it is cut off, or has bytes after its end" if begun else "it is no zip"
         raise ArtifactDamaged(why if length else "it is empty")
     _, _, _, _, count, size, start, _ = _END.unpack(tail)
     ends = length - _END.size

@@ -15,11 +15,11 @@ from typing import BinaryIO
 
 from artifactctl.errors import ArtifactDamaged
 from artifactctl.membernames import shown
-from artifactctl.zipdirectory import FULL, STORED, WIDE, Record, directory, read_at, strange
+from artifactctl.zipdirectory import FULL, LOCAL_MARK, STORED, WIDE, Record, directory, read_at, strange
 
 CHUNK = 1 << 20
 PLAIN = 20  # the version of the format that a reader needs, where there is no ZIP64
-_LOCAL, _LOCAL_MARK = struct.Struct("<4s5H3L2H"), b"PK\x03\x04"
+_LOCAL = struct.Struct("<4s5H3L2H")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,5 +120,5 @@ def _local(record: Record, *, wide: bool) -> bytes:
     sizes = (FULL, FULL) if wide else (record.packed, record.size)
     extra = struct.pack("<2H2Q", 1, 16, record.size, record.packed) if wide else b""
     version = WIDE if wide else PLAIN
-    head = (_LOCAL_MARK, version, record.flags, record.method, *record.moment, record.crc, *sizes)
+    head = (LOCAL_MARK, version, record.flags, record.method, *record.moment, record.crc, *sizes)
     return _LOCAL.pack(*head, len(record.raw_name), len(extra)) + record.raw_name + extra

@@ -73,6 +73,15 @@ def cut_the_sums(place: Path) -> None:
     (place / folder.MODEL).unlink()
 
 
+def spoil_line_ends(place: Path, end: bytes) -> None:
+    """Which str.splitlines would take for the same."""
+    (place / folder.SUMS).write_bytes((place / folder.SUMS).read_bytes().replace(b"\n", end))
+
+
+def upper_sums(place: Path) -> None:
+    (place / folder.SUMS).write_bytes((place / folder.SUMS).read_bytes().upper())
+
+
 def add_line(line: str) -> Callable[[Path], None]:
     def spoil(place: Path) -> None:
         with (place / folder.SUMS).open("a") as sums:
@@ -97,6 +106,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no separator": (add_line("what\n"), "SHA256SUMS has a damaged line: 'what'"),
     "listed twice": (add_line(f"{'0' * 64}  README.md\n"), f"SHA256SUMS has a damaged line: '{'0' * 64}  README.md'"),
     "outside": (add_line(f"{'0' * 64}  ../other\n"), "../other is missing"),
+    "another line end": (lambda place: spoil_line_ends(place, b"\x0b"), "SHA256SUMS is cut off"),
+    "old Mac line ends": (lambda place: spoil_line_ends(place, b"\r"), "SHA256SUMS is cut off"),
+    "Windows line ends": (lambda place: spoil_line_ends(place, b"\r\n"), "README.md\r is missing"),
+    "capital digits": (upper_sums, "SHA256SUMS has a damaged line: "),
     "no sums": (lambda place: (place / folder.SUMS).unlink(), "SHA256SUMS is missing or unreadable"),
     "sums are not text": (lambda place: (place / folder.SUMS).write_bytes(b"\xff\xfe\x00"), "SHA256SUMS is missing"),
 }
