@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from artifactctl import folder, git, inspection, metadata, stores
+from artifactctl import archive, folder, git, inspection, metadata, stores
 from artifactctl.crew import Crew
 from artifactctl.errors import ArtifactDamaged, NotAvailable, SourceError
 from artifactctl.folder import shown
@@ -47,6 +47,8 @@ def side_of(path: Path, label: str | None = None) -> Side:
     if path.is_dir():
         return Side(label or shown(path), path.resolve() / folder.MODEL, inspection.whole_artifact(path))
     inspection.existing_file(path)
+    if archive.is_package(path):
+        raise SourceError(f"{shown(path)} is a package", hint="Unpack it, and name the artifact_vN folder in it.")
     return Side(label or shown(path), path.resolve())
 
 

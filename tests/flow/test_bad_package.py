@@ -99,13 +99,5 @@ def test_a_file_that_is_no_package(cli: Cli, tmp_path: Path) -> None:
     fails(cli, tmp_path, 10, "verify", "missing.zip", names=("missing.zip does not exist",))
 
 
-def test_no_build_calls_a_hand_edited_version_unchanged(cli: Cli, artifact: Path, tmp_path: Path) -> None:
-    shutil.copy(MODELS / "mlp.onnx", tmp_path)
-    (tmp_path / "artifacts").mkdir()
-    first = artifact.parent.rename(tmp_path / "artifacts" / "mlp") / artifact.name
-    edit(first, lambda text: text + EVIL)
-    seal(first)
-    done = cli("build", "mlp.onnx", "--json")
-    assert done.code == 0, done.err
-    assert [entry["status"] for entry in done.json["data"]["artifacts"]] == ["built"]
-    assert "validate.py was edited" in done.err
+def test_commands_that_take_no_package_say_so(cli: Cli, package: Path, tmp_path: Path) -> None:
+    fails(cli, tmp_path, 4, "profile", "dist/mlp-artifact_v1.zip", names=("dist/mlp-artifact_v1.zip is a package",))

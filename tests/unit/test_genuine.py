@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from artifactctl import folder, genuine, inspection, metadata
+from artifactctl import config, folder, genuine, inspection, metadata
 from artifactctl.errors import ArtifactDamaged
 from artifactctl.folder import VALIDATE
+from artifactctl.project import BuildRequest
 from artifactctl.resources import template_text
-from tests.conftest import ROOT
+from artifactctl.unchanged import find_unchanged
+from tests.conftest import MODELS, ROOT
 
 pytestmark = pytest.mark.xdist_group("built")
 
@@ -62,7 +65,7 @@ DATA = {
     "a wider bound": lambda text: re.sub(r"('max_abs': )[0-9.e-]+", r"\g<1>1000.0", text, count=1),
     "another version": replaced("'version': 1", "'version': 2"),
     "the same number of another type": replaced("'version': 1", "'version': True"),
-    "another provider": replaced("'CPUExecutionProvider'}", "'CUDAExecutionProvider'}"),
+    "another provider": replaced("'cuda': 'CUDA", "'cuda': 'CPU"),
     "one provider less": lambda text: re.sub(r",\s*'webgpu': '\w+'", "", text),
     "fewer keys": lambda text: re.sub(r"'version': 1,\s*", "", text, count=1),
     "one more key": replaced("DATA: dict[str, Any] = {", "DATA: dict[str, Any] = {'more': 1,"),
@@ -97,6 +100,17 @@ def test_metadata_that_was_edited_alone(artifact: Path) -> None:
     seal(artifact)
     with pytest.raises(ArtifactDamaged, match=r"its data is not what metadata\.yaml says"):
         inspection.whole_artifact(artifact)
+
+
+def test_an_edited_version_is_never_called_unchanged(artifact: Path, tmp_path: Path) -> None:
+    shutil.copy(MODELS / "mlp.onnx", tmp_path)
+    [(project, model)] = config.select(None, (str(tmp_path / "mlp.onnx"),), tmp_path)
+    request, said = BuildRequest(model, project.root, tmp_path), list[str]()
+    assert find_unchanged(request, said.append)
+    edit(artifact, lambda text: text + EVIL)
+    seal(artifact)
+    assert find_unchanged(request, said.append) is None
+    assert "validate.py was edited" in said[0]
 
 
 def test_a_file_that_cannot_be_read(artifact: Path) -> None:
