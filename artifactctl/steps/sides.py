@@ -142,10 +142,13 @@ def earlier(home: Path, model: str, before: int, scratch: Path, *, oldest_first:
     """The versions before one, each from its folder or from its git tag, and what to call it."""
     for number in sorted(_numbers(home, model, before), reverse=not oldest_first):
         path = home / folder_name(number)
-        if path.is_dir():
+        here = path.is_dir()
+        if here and not folder.elsewhere(path):
             yield path, shown(path)
         elif found := stores.fetch_tagged(home, model, number, scratch / "tagged"):
             yield found, f"{model}/{folder_name(number)} (tag)"
+        elif here:
+            yield path, shown(path)
 
 
 def default_baseline(side: Side, scratch: Path) -> Side:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from artifactctl.stores.contract import Problem
 from artifactctl.stores.git_store import ignored_problems
 
 INSTALL = "pip install 'artifactctl[dvc]', or: pipx install dvc"
+LOCK_PATIENCE_S = 60.0  # a DVC that outlived its killed parent needs a moment to finish
+_LOCKED = ("Unable to acquire lock", "is being blocked by")
 
 
 def preflight(root: Path, artifact: Path, *, push: bool = False) -> list[Problem]:
@@ -23,7 +26,7 @@ def preflight(root: Path, artifact: Path, *, push: bool = False) -> list[Problem
         found.append(Problem("DVC is not set up in this repository", "dvc init && git commit -m 'Set up DVC'"))
     if shutil.which("dvc") is None:
         found.append(Problem("release.store is dvc, and DVC is not installed", INSTALL))
-    elif push and initialised and not process.run(["dvc", "config", "core.remote"], artifact.parent).out.strip():
+    elif push and initialised and not _dvc("config", "core.remote", cwd=artifact.parent).out.strip():
         message = "DVC has no default remote, so nobody else could fetch the artifact"
         found.append(Problem(message, "dvc remote add --default NAME URL && git commit -m 'DVC remote' .dvc/config"))
     return found
@@ -36,7 +39,7 @@ def belongings(artifact: Path) -> list[Path]:
 def track(root: Path, artifact: Path) -> list[Path]:
     before = _states(artifact)
     # whatever cache.type says: the artifact's files stay plain files and do not become links into the cache
-    done = process.run(["dvc", "add", "--quiet", "--no-relink", artifact.name], artifact.parent)
+    done = _dvc("add", "--quiet", "--no-relink", artifact.name, cwd=artifact.parent)
     if done.code != 0:
         hint = INSTALL if done.code == process.NOT_FOUND else None
         raise ReleaseError(f"dvc add {artifact.name} failed: {done.why}", hint=hint)
@@ -50,7 +53,7 @@ def track(root: Path, artifact: Path) -> list[Path]:
 
 def push(root: Path, artifact: Path, remote: str) -> None:
     """To DVC's default remote; `remote` is git's and holds no data."""
-    done = process.run(["dvc", "push", "--quiet", dvc_file(artifact).name], artifact.parent)
+    done = _dvc("push", "--quiet", dvc_file(artifact).name, cwd=artifact.parent)
     if done.code != 0:
         hint = INSTALL if done.code == process.NOT_FOUND else f"dvc push {folder.shown(dvc_file(artifact))}"
         raise ReleaseError(f"DVC could not push {artifact.name}: {done.why}", hint=hint)
@@ -60,7 +63,7 @@ def get(top: Path, place: str, commit: str, recorded: bytes, target: Path, told:
     """A folder as a commit's .dvc file describes it: from DVC's cache, else from its remote."""
     home = home_of(top / place, top) or top
     inner = (top / place).relative_to(home).as_posix()
-    done = process.run(["dvc", "get", "--quiet", home, inner, "--rev", commit, "--out", target], home)
+    done = _dvc("get", "--quiet", home, inner, "--rev", commit, "--out", target, cwd=home)
     if done.code == 0 and recorded_digest(recorded) == digest(target):
         return
     missing = done.code == process.NOT_FOUND
@@ -106,6 +109,15 @@ def digest(artifact: Path) -> str:
         entries.append({"md5": md5.hexdigest(), "relpath": name})
     text = json.dumps(sorted(entries, key=lambda entry: entry["relpath"]), sort_keys=True)
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() + ".dir"
+
+
+def _dvc(*words: str | Path, cwd: Path) -> process.Ended:
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while True:
+        done = process.run(["dvc", *words], cwd)
+        if done.code == 0 or not any(text in done.err for text in _LOCKED) or time.monotonic() > deadline:
+            return done
+        time.sleep(0.2)
 
 
 def _states(artifact: Path) -> dict[str, tuple[int, ...]]:
