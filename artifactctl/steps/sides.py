@@ -127,7 +127,7 @@ def recorded(home: Path, model: str, before: int, scratch: Path) -> Iterator[Map
     for number in sorted(_numbers(home, model, before)):
         path = home / folder_name(number)
         try:
-            if path.is_dir():
+            if path.is_dir() and not folder.elsewhere(path):
                 yield inspection.whole_artifact(path)
             elif content := stores.read_tagged(home, model, number, folder.METADATA):
                 place = scratch / "recorded" / folder_name(number)
