@@ -76,7 +76,7 @@ def test_schemas_are_listed_and_are_schemas() -> None:
 
     from artifactctl import schema
 
-    listed = re.findall(r"`(\w+)\.schema\.json`", (ROOT / "schemas" / "README.md").read_text())
+    listed = re.findall(r"`([\w-]+)\.schema\.json`", (ROOT / "schemas" / "README.md").read_text())
     assert sorted(listed) == resources.schema_names()
     for name in resources.schema_names():
         jsonschema.Draft202012Validator.check_schema(schema.load(name))
