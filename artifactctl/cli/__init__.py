@@ -15,8 +15,8 @@ from artifactctl import __version__, errors
 from artifactctl.cli.options import Result, Settings, common_options, json_asked
 
 COMMANDS = (
-    *("init", "check", "build", "verify", "bench", "profile", "inspect", "diff", "package", "sign", "release"),
-    *("show", "history", "assign", "yank", "doctor", "selftest", "schema"),
+    *("init", "check", "build", "rebuild", "verify", "bench", "profile", "inspect", "diff", "package", "sign"),
+    *("release", "show", "history", "assign", "yank", "doctor", "selftest", "schema"),
 )
 
 

@@ -23,6 +23,7 @@ class Request:
     search_s: float | None = None
     worst: Path | None = None  # where the worst sample is kept if the model differs
     named: Path | None = None  # what the user named, where that is not the folder: the source is looked for beside it
+    golden: Path | None = None  # another version's answers
 
 
 def verify_artifact(path: Path, metadata: Mapping[str, Any], request: Request, crew: Crew) -> EquivalenceReport:
@@ -42,7 +43,7 @@ def verify_artifact(path: Path, metadata: Mapping[str, Any], request: Request, c
             raise SourceError("--search needs the source, and it was not found unchanged here", hint=hint)
     kept = request.samples if request.reference is None else None
     worst = str(request.worst) if request.worst else None
-    golden = str(path / folder.GOLDEN)
+    golden = str((request.golden or path / folder.GOLDEN).resolve())
     found = _ask(crew, "verify_golden", golden=golden, count=kept, worst=worst, **common)
     if request.reference is not None:
         count = request.samples or len(common["plan"]["sets"])
