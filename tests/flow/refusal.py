@@ -20,6 +20,7 @@ NAMES = {
     6: "NotEquivalent",
     9: "NotAvailable",
     10: "ArtifactDamaged",
+    11: "Conflict",
     130: "Interrupted",
 }
 
