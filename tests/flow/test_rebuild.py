@@ -12,7 +12,7 @@ from typing import Any
 import onnx
 import pytest
 
-from artifactctl import config, environment, folder, metadata
+from artifactctl import config, environment, folder, metadata, schema
 from artifactctl.crew import Crew
 from artifactctl.project import Project
 from artifactctl.steps.rebuild import UNEXPLAINED, Comparison, rebuild
@@ -40,11 +40,19 @@ def again(path: Path, crew: Crew, project: Project | None = None) -> Comparison:
 
 
 @pytest.fixture
-def artifact(artifact: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy in the working directory, with the source beside it."""
-    shutil.copy(MODELS / "mlp.onnx", artifact.parent.parent)
-    monkeypatch.chdir(artifact.parent.parent)
-    return artifact
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with the source in it."""
+    made = tmp_path / "project"
+    made.mkdir()
+    shutil.copy(MODELS / "mlp.onnx", made)
+    monkeypatch.chdir(made)
+    return made
+
+
+@pytest.fixture
+def artifact(built: Path, place: Path) -> Path:
+    """A copy that a test may spoil."""
+    return Path(shutil.copytree(built, place / "artifacts" / "mlp" / built.name))
 
 
 def forge(path: Path, edit: Edit) -> None:
@@ -122,18 +130,19 @@ def test_a_model_that_was_replaced_is_found(artifact: Path, crew: Crew) -> None:
     assert "the recorded model against the rebuilt one: output 'y'" in found.reasons[0]
 
 
-def test_other_bytes_are_equivalent_where_other_packages_explain_them(cli: Cli, artifact: Path) -> None:
+def test_other_bytes_are_equivalent_where_other_packages_explain_them(cli: Cli, artifact: Path, place: Path) -> None:
     forge(artifact, other_bytes)
     forge(artifact, other_packages)
     before = contents(artifact)
-    done = cli("rebuild", "--check", artifact, "--json")
+    done = cli("rebuild", "--check", artifact, "--json", cwd=place)
     assert done.code == 0, done.err
+    assert schema.problems(done.json, "report") == []
     assert done.json["data"]["verdict"] == "equivalent"
     assert "warning   not to the byte: model_opt.onnx differs" in done.err
     assert "only names, order or encoding differ" in done.err
     here = environment.package_versions()["olive-ai"]
     assert done.json["data"]["environment"] == [{"package": "olive-ai", "recorded": "0.1.0", "here": here}]
-    error = fails(cli, artifact.parent.parent, 11, "rebuild", "--check", "--exact", artifact, names=("model_opt.onnx",))
+    error = fails(cli, place, 11, "rebuild", "--check", "--exact", artifact, names=("model_opt.onnx",))
     assert "olive-ai 0.1.0" in error["hint"]
     assert contents(artifact) == before
 
@@ -183,48 +192,48 @@ def test_a_validate_script_of_somebody_else(artifact: Path, crew: Crew) -> None:
     assert "validate.py is not the one that artifactctl" in found.reasons[0]
 
 
-def test_a_changed_source_is_named_with_both_digests(cli: Cli, artifact: Path, tmp_path: Path) -> None:
-    old = folder.digest(tmp_path / "mlp.onnx")
-    shutil.copy(MODELS / "tokens.onnx", tmp_path / "mlp.onnx")
-    names = ("mlp.onnx has changed", old, folder.digest(tmp_path / "mlp.onnx"))
-    error = fails(cli, tmp_path, 4, "rebuild", "--check", artifact, names=names)
+def test_a_changed_source_is_named_with_both_digests(cli: Cli, artifact: Path, place: Path) -> None:
+    old = folder.digest(place / "mlp.onnx")
+    shutil.copy(MODELS / "tokens.onnx", place / "mlp.onnx")
+    names = ("mlp.onnx has changed", old, folder.digest(place / "mlp.onnx"))
+    error = fails(cli, place, 4, "rebuild", "--check", artifact, names=names)
     assert "git log -- mlp.onnx" in error["hint"]
-    (tmp_path / "mlp.onnx").unlink()
-    fails(cli, tmp_path, 4, "rebuild", "--check", artifact, names=("mlp.onnx", old, "is not here"))
+    (place / "mlp.onnx").unlink()
+    fails(cli, place, 4, "rebuild", "--check", artifact, names=("mlp.onnx", old, "is not here"))
 
 
-def test_the_tag_is_named_where_there_is_one(cli: Cli, artifact: Path, tmp_path: Path) -> None:
+def test_the_tag_is_named_where_there_is_one(cli: Cli, artifact: Path, place: Path) -> None:
     who = {f"GIT_{role}_{key}": "tester" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
     env = clean_environment(GIT_CONFIG_GLOBAL=os.devnull, GIT_CONFIG_NOSYSTEM="1", **who)
     for line in ("init -q", "add .", "commit -q -m first", "tag -a -m first mlp/artifact_v1"):
-        subprocess.run(["git", *line.split()], cwd=tmp_path, env=env, check=True, capture_output=True)
-    (tmp_path / "mlp.onnx").unlink()
-    done = cli("rebuild", "--check", artifact, "--json")
+        subprocess.run(["git", *line.split()], cwd=place, env=env, check=True, capture_output=True)
+    (place / "mlp.onnx").unlink()
+    done = cli("rebuild", "--check", artifact, "--json", cwd=place)
     assert (done.code, done.json["error"]["hint"]) == (4, "git checkout mlp/artifact_v1")
 
 
-def test_a_changed_configuration(cli: Cli, artifact: Path, tmp_path: Path) -> None:
+def test_a_changed_configuration(cli: Cli, artifact: Path, place: Path) -> None:
     """Of the working directory, or beside the artifacts/ where the version lies."""
     text = "schema_version: 1\nmodels:\n  mlp:\n    source: {onnx: mlp.onnx}\n    equivalence: {max_abs: 1.0e-4}\n"
-    (tmp_path / "artifacts").mkdir()
-    (tmp_path / "mlp").rename(tmp_path / "artifacts" / "mlp")
-    forge(tmp_path / "artifacts/mlp/artifact_v1", lambda _, data: data["source"].update(config_sha256="0" * 64))
-    (tmp_path / "artifactctl.yaml").write_text(text)
+    forge(artifact, lambda _, data: data["source"].update(config_sha256="0" * 64))
+    (place / "artifactctl.yaml").write_text(text)
     names = ("mlp artifact_v1", "the configuration has changed")
-    error = fails(cli, tmp_path, 4, "rebuild", "--check", "artifacts/mlp/artifact_v1", names=names)
+    error = fails(cli, place, 4, "rebuild", "--check", "artifacts/mlp/artifact_v1", names=names)
     assert "git log -- artifactctl.yaml" in error["hint"]
-    (tmp_path / "below").mkdir()
-    fails(cli, tmp_path / "below", 4, "rebuild", "--check", "../artifacts/mlp/artifact_v1", names=names)
+    (place / "below").mkdir()
+    fails(cli, place / "below", 4, "rebuild", "--check", "../artifacts/mlp/artifact_v1", names=names)
 
 
-def test_a_damaged_artifact_is_refused_before_anything(cli: Cli, artifact: Path, tmp_path: Path) -> None:
+def test_a_damaged_artifact_is_refused_before_anything(cli: Cli, artifact: Path, place: Path) -> None:
     content = bytearray((artifact / folder.MODEL).read_bytes())
     content[len(content) // 2] ^= 1
     (artifact / folder.MODEL).write_bytes(content)
-    (tmp_path / "mlp.onnx").unlink()
-    fails(cli, tmp_path, 10, "rebuild", "--check", artifact, names=("model_opt.onnx was changed",))
+    (place / "mlp.onnx").unlink()
+    fails(cli, place, 10, "rebuild", "--check", artifact, names=("model_opt.onnx was changed",))
 
 
-def test_a_version_is_never_changed(cli: Cli, artifact: Path, tmp_path: Path) -> None:
-    error = fails(cli, tmp_path, 2, "rebuild", "mlp/artifact_v1", names=("never changed", "--check mlp/artifact_v1"))
+def test_a_version_is_never_changed(cli: Cli, artifact: Path, place: Path) -> None:
+    error = fails(
+        cli, place, 2, "rebuild", "artifacts/mlp/artifact_v1", names=("never changed", "--check artifacts/mlp")
+    )
     assert "rebuild --help" in error["hint"]
