@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tempfile
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,9 @@ from typing import Any
 from artifactctl import inspection
 from artifactctl.environment import package_versions
 from artifactctl.errors import ArtifactDamaged, Conflict, NotAvailable
-from artifactctl.folder import SUMS, shown
+from artifactctl.folder import shown
 from artifactctl.process import OperationFailed, Worker, WorkerDied
 from artifactctl.project import Limits
-from artifactctl.versions import parse_folder_name
 
 INSTALL = "pip install 'artifactctl[sign]'"
 PACKAGES = ("model-signing", "pyOpenSSL")
@@ -149,19 +147,5 @@ def check(path: Path, trust: Trust, limits: Limits, *, verbose: bool) -> Signed:
 
 
 def _demand_whole(path: Path) -> None:
-    if not path.is_file():
-        inspection.whole_artifact(path)
-        return
-    try:
-        with zipfile.ZipFile(path) as package:
-            damaged = package.testzip()
-            names = {Path(name).parts for name in package.namelist()}
-    except (zipfile.BadZipFile, NotImplementedError, OSError, EOFError) as error:
-        raise ArtifactDamaged(
-            f"{path} is not a package: {error}", hint="Name what 'artifactctl package' wrote."
-        ) from None
-    if damaged or not any(len(parts) == 2 and parse_folder_name(parts[0]) and parts[1] == SUMS for parts in names):
-        why = f"{damaged} is damaged" if damaged else f"it has no artifact_vN/{SUMS}"
-        raise ArtifactDamaged(
-            f"{path} is not a whole package: {why}", hint="Make it again: artifactctl package ARTIFACT"
-        )
+    with tempfile.TemporaryDirectory() as scratch:
+        inspection.opened(path, Path(scratch))

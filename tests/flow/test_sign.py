@@ -18,7 +18,7 @@ import jwt
 import numpy
 import pytest
 
-from artifactctl import folder, zips
+from artifactctl import archive, folder, schema, zips
 from artifactctl.errors import ArtifactDamaged
 from artifactctl.project import Limits
 from artifactctl.steps import signing
@@ -50,6 +50,7 @@ def test_sign_and_verify(cli: Cli, place: Path, artifact: Path) -> None:
     before = contents(artifact)
     made = cli("sign", "mlp/artifact_v1", "--private-key", "key.pem", "--json", cwd=place)
     assert made.code == 0, made.err
+    assert schema.problems(made.json, "report") == []
     data = made.json["data"]
     assert (data["signature"], data["status"], data["files"]) == ("mlp/artifact_v1.sig", "signed", len(before) - 1)
     again = cli("sign", "artifact_v1", "--private-key", "../key.pem", "--json", cwd=place / "mlp")
@@ -112,7 +113,7 @@ def test_what_is_not_signed(cli: Cli, place: Path, artifact: Path) -> None:
     fails(cli, place, 2, "sign", "mlp/artifact_v1", names=("--private-key FILE or --keyless",))
     fails(cli, place, 2, "sign", "mlp/artifact_v1", *key, "--signature", "mlp/artifact_v1/x.sig", names=("inside",))
     fails(cli, place, 10, "sign", "mlp", *key, names=("mlp is not an artifact",))
-    fails(cli, place, 10, "sign", "key.pem", *key, names=("key.pem is not a package",))
+    fails(cli, place, 10, "sign", "key.pem", *key, names=("key.pem is not a folder and not a package",))
     fails(
         cli, place, 10, "sign", "mlp/artifact_v1", "--private-key", "key.pub", names=("key.pub is not a private key",)
     )
@@ -130,18 +131,22 @@ def test_an_existing_signature_is_not_replaced(cli: Cli, place: Path, signed: Pa
 def test_packages(cli: Cli, place: Path, artifact: Path) -> None:
     package = place / "dist" / "mlp-artifact_v1.zip"
     package.parent.mkdir()
-    zips.write(package, {f"artifact_v1/{name}": artifact / name for name in folder.listing(artifact)})
+    archive.write(package, {f"artifact_v1/{name}": artifact / name for name in folder.listing(artifact)})
     done = cli("sign", "dist/mlp-artifact_v1.zip", "--private-key", "key.pem", "--json", cwd=place)
     assert done.json["data"]["signature"] == "dist/mlp-artifact_v1.sig", done.err
+    required = ("--require", "equivalence,signature,bom")
+    done = cli("verify", "dist/mlp-artifact_v1.zip", "--public-key", "key.pub", *required, "--json", cwd=place)
+    assert done.code == 0, done.err
+    assert done.json["data"]["signature"]["files"] == 1
+    assert schema.problems(done.json, "report") == []
     trust = signing.Trust(place / "key.pub")
-    assert signing.check(package, trust, Limits(), verbose=False).files == 1
     flip(package, package.stat().st_size - 1)
     with pytest.raises(ArtifactDamaged, match="is not the file that was signed"):
         signing.check(package, trust, Limits(), verbose=False)
     fails(cli, place, 10, "verify", "dist/mlp-artifact_v1.zip", "--public-key", "key.pub", names=("was signed",))
     zips.write(package, {"other/file": b"no artifact"})
     key = ("--private-key", "key.pem", "--signature", "new.sig")
-    fails(cli, place, 10, "sign", "dist/mlp-artifact_v1.zip", *key, names=("not a whole package",))
+    fails(cli, place, 10, "sign", "dist/mlp-artifact_v1.zip", *key, names=("is refused",))
 
 
 def test_usage(cli: Cli, place: Path) -> None:

@@ -189,7 +189,7 @@ def test_accuracy(facts: Facts) -> None:
 
 
 def test_signature_license_and_bom(facts: Facts) -> None:
-    bare = replace(facts, files=facts.files - {policy.BOM})
+    bare = replace(facts, files=facts.files - {folder.BOM})
     for name in ("signature", "bom"):
         assert not of(bare, name).met
     meta: Any = facts.metadata
@@ -199,7 +199,7 @@ def test_signature_license_and_bom(facts: Facts) -> None:
     del meta["source"]["license"]
     assert not of(facts, "license").met
     assert of(replace(facts, signed=True), "signature").met
-    assert of(replace(facts, files=facts.files | {policy.BOM}), "bom").met
+    assert of(replace(facts, files=facts.files | {folder.BOM}), "bom").met
 
 
 def test_the_worst_gives_the_error_and_each_is_named(facts: Facts) -> None:
