@@ -10,10 +10,10 @@ from typing import Any
 
 from artifactctl import verdicts
 from artifactctl.errors import ArtifactctlError, LatencyRegression, NotEquivalent, NotProven
+from artifactctl.folder import BOM
 from artifactctl.providers import PROVIDERS
 from artifactctl.records import SOURCE_RECIPE, EquivalenceReport
 
-BOM = "bom.cdx.json"
 FORMS = ("equivalence", "equivalence[PROVIDER]", "latency[PROVIDER]", "accuracy", "signature", "license", "bom")
 _ITEM = re.compile(r"([a-z]+)(?:\[([^\[\]]*)\])?")
 _SEPARATOR = re.compile(r",(?![^\[]*\])")
@@ -172,7 +172,7 @@ def _signature(requirement: Requirement, facts: Facts) -> Finding:
 
 def _license(requirement: Requirement, facts: Facts) -> Finding:
     found = facts.metadata["source"].get("license")
-    advice = "Name the licence of the source in artifactctl.yaml and build a new version: artifactctl build"
+    advice = "Set the model's license in artifactctl.yaml and build a new version: artifactctl build"
     return Finding(requirement, bool(found), str(found) if found else "the licence is not recorded", advice)
 
 
