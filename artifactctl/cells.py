@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from artifactctl import folder, schema
+from artifactctl import folder, jsontext
 from artifactctl.errors import ArtifactDamaged
 
 SUFFIX = ".cells"
@@ -36,32 +35,11 @@ def content(
     }
 
 
-def write(path: Path, data: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
-    part.replace(path)
-
-
-def read(path: Path) -> dict[str, Any] | None:
-    """None where there is none; what cannot be read is damaged."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise ArtifactDamaged(f"{folder.shown(path)} cannot be read: {error}") from None
-    if found := schema.problems(data, "cell"):
-        raise ArtifactDamaged(f"{folder.shown(path)}: {found[0].message}")
-    mapping: dict[str, Any] = data
-    return mapping
-
-
 def why_missing(artifact: Path, metadata: Mapping[str, Any], provider: str) -> str | None:
     """Why there is no fresh proof on a provider; None where there is one."""
     if provider == metadata["session"]["provider"]:
         return None  # the build itself proved it
-    cell = read(path_of(artifact, provider))
+    cell = jsontext.read(path_of(artifact, provider), "cell", ArtifactDamaged)
     if cell is None:
         return f"{provider} was never verified"
     if cell["artifact_sha256"] != folder.digest(artifact / folder.SUMS):

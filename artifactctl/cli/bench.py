@@ -115,7 +115,7 @@ def _told(found: Bench, root: object, *, markdown: bool) -> Result:
     """`root` is where the baseline is to be saved, if it is."""
     from pathlib import Path
 
-    from artifactctl import baselines
+    from artifactctl import baselines, jsontext
     from artifactctl.folder import shown
     from artifactctl.report.bench import bench_data, bench_text
     from artifactctl.steps.bench import saved_baseline
@@ -123,7 +123,7 @@ def _told(found: Bench, root: object, *, markdown: bool) -> Result:
     path = None
     if root is not None:
         path = baselines.path_of(Path(str(root)), found.subject.name, found.session.provider)
-        baselines.write(path, saved_baseline(found))
+        jsontext.write(path, saved_baseline(found))
     saved = f"\nsaved     {shown(path)}" if path else ""
     return Result(bench_data(found, path), bench_text(found, markdown=markdown) + saved, _worst(found.problems))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from artifactctl import baselines, cells, folder, statements, tags
+from artifactctl import baselines, cells, folder, jsontext, statements, tags
 from artifactctl.errors import Conflict, ReleaseError
 from artifactctl.git.repository import GitFailed, Repository
 from artifactctl.records import Session, Timing
@@ -86,7 +86,7 @@ def write_baseline(target: Target) -> Step:
     made = baselines.content(target.model, artifact, timing, evidence["machine"], session)
     if baselines.read(target.baseline) == json.loads(json.dumps(made)):
         return Step("baseline", SKIPPED, f"{name} is of this version already")
-    baselines.write(target.baseline, made)
+    jsontext.write(target.baseline, made)
     return Step("baseline", DONE, name)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from artifactctl import cells, folder
+from artifactctl import cells, folder, jsontext
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, SourceError
 from artifactctl.providers import PROVIDERS
@@ -65,7 +65,8 @@ def save_cell(path: Path, metadata: Mapping[str, Any], report: EquivalenceReport
         "outputs": [asdict(output) for output in report.outputs],
     }
     target = cells.path_of(path, report.provider)
-    cells.write(target, cells.content(path, metadata, found, crew.ask("timer", "describe_machine")["machine"]))
+    machine = crew.ask("timer", "describe_machine")["machine"]
+    jsontext.write(target, cells.content(path, metadata, found, machine))
     return target
 
 
