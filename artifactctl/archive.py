@@ -27,7 +27,7 @@ MOST_NAMED = 5
 class _Contents:
     problems: list[str]
     members: list[Member] = field(default_factory=list)
-    sums: dict[str, str] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
 
 
 def is_package(path: Path) -> bool:
@@ -65,21 +65,21 @@ def extract(path: Path, target: Path) -> Path:
         existed = target.is_dir()
         if existed and any(target.iterdir()):
             raise FileExistsError(f"{target} is not empty")
-        target.mkdir(parents=True, exist_ok=True)
+        target.mkdir(exist_ok=True)
         undo.callback(_clear, target, existed=existed)
         size = sum(member.size for member in contents.members)
         if shutil.disk_usage(target).free < size:
             raise NotAvailable(f"{path} needs {size / 1e6:.0f} MB to be unpacked", hint=NO_SPACE_HINT)
         for member in contents.members:
             try:
-                _extract(file, member, target, contents.sums.get(member.name))
+                _extract(file, member, target, contents.digests[member.name])
             except ArtifactDamaged as error:
                 raise ArtifactDamaged(f"{path} is refused: {error}") from None
         undo.pop_all()
     return next(entry for entry in target.iterdir() if parse_folder_name(entry.name))
 
 
-def _extract(file: BinaryIO, member: Member, target: Path, expected: str | None) -> None:
+def _extract(file: BinaryIO, member: Member, target: Path, expected: str) -> None:
     """Hashed on the way, so that nothing is read twice."""
     place = target / member.name
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def _extract(file: BinaryIO, member: Member, target: Path, expected: str | None)
         for data in ziplayout.chunks(file, member):
             found.update(data)
             output.write(data)
-    if member.name != SUMS and found.hexdigest() != expected:
+    if found.hexdigest() != expected:
         raise ArtifactDamaged(f"{shown(member.name)} was changed: its digest is not the one in {SUMS}")
 
 
@@ -110,13 +110,14 @@ def _look(file: BinaryIO) -> _Contents:
         sums = next(member for member in layout.members if member.name == SUMS)
         if sums.size > MOST_SUMS:
             return _Contents([f"{SUMS} is longer than any list of digests"])
-        listed, found = parse_sums(b"".join(ziplayout.chunks(file, sums)))
+        content = b"".join(ziplayout.chunks(file, sums))
     except ArtifactDamaged as error:
         return _Contents([str(error)])
+    listed, found = parse_sums(content)
     present = set(names) - {SUMS}
     found += [f"{shown(name)} is not listed in {SUMS}" for name in sorted(present - listed.keys())]
     found += [f"{shown(name)} is listed in {SUMS}, but missing" for name in sorted(listed.keys() - present)]
-    return _Contents(found, layout.members, listed)
+    return _Contents(found, layout.members, {**listed, SUMS: hashlib.sha256(content).hexdigest()})
 
 
 def _name_problems(names: list[str]) -> list[str]:

@@ -34,8 +34,8 @@ def package(members: dict[str, bytes], tmp_path: Path) -> Path:
 
 def test_what_is_written_is_read_back(package: Path, members: dict[str, bytes], built: Path, tmp_path: Path) -> None:
     assert archive.problems(package) == []
-    found = archive.extract(package, tmp_path / "deep" / "target")
-    assert found == tmp_path / "deep" / "target" / "artifact_v1"
+    found = archive.extract(package, tmp_path / "target")
+    assert found == tmp_path / "target" / "artifact_v1"
     assert contents(found) == contents(built)
     inside = folder.listing(found.parent)
     assert inside == sorted([*members, "SHA256SUMS"])
