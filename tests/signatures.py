@@ -26,11 +26,16 @@ def write_keys(
 
 
 def cover_up(artifact: Path, name: str, before: str) -> None:
-    """After `name` was changed: its digest anew, in metadata.yaml and in SHA256SUMS."""
-    metadata = artifact / folder.METADATA
-    if name != folder.METADATA:
-        text = metadata.read_bytes().replace(before.encode(), folder.digest(artifact / name).encode())
-        metadata.write_bytes(text)
+    """After `name` was changed: its digest anew wherever it is recorded, theirs in turn, and SHA256SUMS."""
+    changed = {name: before}
+    for other in (*sorted(set(folder.listing(artifact)) - {name, folder.METADATA, folder.SUMS}), folder.METADATA):
+        path, was = artifact / other, folder.digest(artifact / other)
+        content = path.read_bytes()
+        for done, old in changed.items():
+            content = content.replace(old.encode(), folder.digest(artifact / done).encode())
+        if other != name and content != path.read_bytes():
+            path.write_bytes(content)
+            changed[other] = was
     (artifact / folder.SUMS).unlink()
     folder.write_sums(artifact)
 

@@ -149,8 +149,10 @@ def _what_differs(target: Path, file: Path, statement: dict[str, Any]) -> Artifa
         message = f"{target} is not the file that was signed: it was changed, or {file} is of another one ({name})"
         return ArtifactDamaged(message, hint=AGAIN_HINT)
     if len(same) * 2 < len(signed):
-        message = f"{file} is genuine, but of another artifact ({name}): {len(same)} of its {len(signed)} files agree"
-        return ArtifactDamaged(f"{message} with {target}", hint="Name this artifact's own: --signature FILE")
+        # whoever forges a model rewrites most files, so this alone does not tell a mix-up from a forgery
+        message = f"{target} is not what was signed: only {len(same)} of the {len(signed)} files signed as {name} agree"
+        hint = "Name this artifact's own: --signature FILE. If this is it, the artifact was forged: do not use it."
+        return ArtifactDamaged(f"{message}; {file} is of another artifact, or the files were forged", hint=hint)
     words = [f"{name} was added" for name in sorted(present.keys() - signed.keys())]
     words += [f"{name} is missing" for name in sorted(signed.keys() - present.keys())]
     words += [f"{name} was changed" for name in sorted((signed.keys() & present.keys()) - same)]

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,25 +62,25 @@ def test_signed_and_checked(artifact: Path, tmp_path: Path, curve: ec.EllipticCu
 def test_a_changed_byte_is_found_whatever_was_recomputed(
     artifact: Path, tmp_path: Path, signature: Path, pair: tuple[Path, Path]
 ) -> None:
-    """Digests can be written anew by anyone: some of these changes only the signature finds."""
+    """Digests can be written anew by anyone: a changed model, sample or card then goes unseen. In other files a grammar
+    or a template finds some changes, by luck."""
     rng = random.Random(5)
     original = Path(shutil.copytree(artifact, tmp_path / "original"))
-    unseen = 0
+    unseen = Counter[str]()
     for name in folder.listing(artifact):
         for _ in range(20):
             before = folder.digest(artifact / name)
             flip(artifact / name, rng.randrange((artifact / name).stat().st_size))
             if name != folder.SUMS:
                 cover_up(artifact, name, before)
-            refused(artifact, signature, pair[1], "is not what was signed", name)
+            refused(artifact, signature, pair[1], "is not what was signed")
             try:
                 inspection.whole_artifact(artifact)
-                unseen += 1
+                unseen[name] += 1
             except ArtifactDamaged:
                 pass
-            for file in {name, folder.METADATA, folder.SUMS}:
-                shutil.copy(original / file, artifact / file)
-    assert unseen >= 60
+            shutil.copytree(original, artifact, dirs_exist_ok=True)
+    assert [unseen[name] for name in (folder.MODEL, folder.GOLDEN, "README.md")] == [20, 20, 20]
     signing.check_signature(str(artifact), str(signature), public_key=str(pair[1]))
 
 
@@ -192,7 +193,7 @@ def test_of_another_artifact(artifact: Path, tmp_path: Path, pair: tuple[Path, P
     for name in folder.listing(other):
         (other / name).write_bytes((other / name).read_bytes() + b"\n")
     file.write_text(signing.sign_files(str(other), str(pair[0]), None)["text"])
-    refused(artifact, file, pair[1], "of another artifact (artifact_v7)")
+    refused(artifact, file, pair[1], "files signed as artifact_v7 agree", "is of another artifact, or")
 
 
 def test_a_package_is_signed_by_its_bytes(artifact: Path, tmp_path: Path, pair: tuple[Path, Path]) -> None:
@@ -200,7 +201,7 @@ def test_a_package_is_signed_by_its_bytes(artifact: Path, tmp_path: Path, pair: 
     zips.write(package, {f"artifact_v1/{name}": artifact / name for name in folder.listing(artifact)})
     file.write_text(signing.sign_files(str(package), str(pair[0]), None)["text"])
     assert signing.check_signature(str(package), str(file), public_key=str(pair[1]))["files"] == 1
-    refused(artifact, file, pair[1], "of another artifact (mlp-artifact_v1.zip)")
+    refused(artifact, file, pair[1], "files signed as mlp-artifact_v1.zip agree")
     whole, rng = package.read_bytes(), random.Random(7)
     for _ in range(100):
         flip(package, rng.randrange(len(whole)))
