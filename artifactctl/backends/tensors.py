@@ -56,7 +56,7 @@ def _external_blocks(tensor: TensorProto, home: Path, size: int) -> Iterator[byt
     entries = {entry.key: entry.value for entry in tensor.external_data}
     left = int(entries["length"]) if "length" in entries else stored_bytes(tensor) or 0
     _demand_length(tensor, left)
-    with (home / entries["location"].replace("\\", "/")).open("rb") as file:
+    with (home / entries["location"]).open("rb") as file:
         file.seek(int(entries.get("offset", 0)))
         while left:
             block = file.read(min(size, left))
