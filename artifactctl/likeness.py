@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from artifactctl import environment, folder, metadata
+from artifactctl import bom, environment, folder, metadata
 
 EQUAL, DIFFERS, MEASURED, ADDED, MISSING = "equal", "differs", "measured", "added", "missing"
 # what the record claims; a rebuild that arrives elsewhere proves the claim wrong, whatever the machine
 CLAIMS = ("model_name", "source", "equivalence.bounds", "equivalence.statement", "equivalence.passed")
-_RENDERED = {folder.VALIDATE: metadata.render_validate, "README.md": metadata.render_card}
+_RENDERED = {folder.VALIDATE: metadata.render_validate, "README.md": metadata.render_card, folder.BOM: bom.render}
 
 
 def as_recorded(rebuilt: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
