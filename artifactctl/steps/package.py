@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from artifactctl import archive, folder, inspection
+from artifactctl import folder, inspection
 from artifactctl.crew import Crew
 from artifactctl.errors import Conflict, NotEquivalent, OptimizeError
 from artifactctl.process import OperationFailed, WorkerDied
@@ -43,7 +43,7 @@ def package(artifact: Path, output: Path, crew: Crew, say: Say, expected: str | 
         say("packaging through Olive")
         _write(artifact.resolve(), metadata, part.resolve(), crew)
         say("opening it again")
-        _prove(part, metadata, crew)
+        _prove(part, crew)
         sha256 = folder.digest(part)
         if target.exists():
             found = folder.digest(target)
@@ -104,9 +104,9 @@ def about(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _prove(path: Path, metadata: Mapping[str, Any], crew: Crew) -> None:
-    """Taken out as a stranger would, whole, and proved on this machine where its provider is here."""
-    inside = archive.extract(path, crew.scratch / "extracted")
-    report = verify_artifact(inside, inspection.whole_artifact(inside), Request(), crew)
+def _prove(path: Path, crew: Crew) -> None:
+    """Taken out as a stranger would, whole, and proved on this machine."""
+    inside, metadata = inspection.opened(path, crew.scratch)
+    report = verify_artifact(inside, metadata, Request(), crew)
     if not report.passed:
         raise NotEquivalent(f"the packaged model is not equivalent: {report.reason}")
