@@ -50,7 +50,7 @@ def test_a_file_alone_is_found_wherever_it_lies(place: Path, tmp_path: Path, mon
     assert origin_of(place, recorded, None) == (PLAIN, tmp_path)
     (tmp_path / "deep").mkdir()
     (tmp_path / "mlp.onnx").rename(tmp_path / "deep" / "mlp.onnx")
-    monkeypatch.chdir(tmp_path.parent)
+    monkeypatch.chdir(tmp_path)  # not above it: other tests have the same file there
     assert origin_of(place, recorded, None) == (PLAIN, tmp_path / "deep")
 
 

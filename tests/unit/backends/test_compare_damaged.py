@@ -10,7 +10,7 @@ import pytest
 
 from artifactctl.backends.compare import describe_for_diff
 from artifactctl.errors import SourceError
-from artifactctl.steps.diff import resolve
+from artifactctl.steps.sides import side_of
 from tests.conftest import MODELS
 from tests.models.damage import NAME, Case, Outside, plan
 
@@ -28,6 +28,6 @@ def test_damage(case: Case, tmp_path: Path) -> None:
     place.mkdir(parents=True)
     case.write(place, outside)
     try:
-        assert json.dumps(describe_for_diff(str(resolve(str(place / NAME)).model)), allow_nan=False)
+        assert json.dumps(describe_for_diff(str(side_of(place / NAME).model)), allow_nan=False)
     except SourceError as error:
         assert error.hint

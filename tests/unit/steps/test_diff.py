@@ -14,8 +14,8 @@ from onnx import helper, numpy_helper
 
 from artifactctl import folder, metadata
 from artifactctl.crew import Crew
-from artifactctl.steps.diff import diff, release_notes, resolve
-from artifactctl.steps.sides import Side
+from artifactctl.steps.diff import diff, release_notes
+from artifactctl.steps.sides import Side, side_of
 from tests.conftest import MODELS
 from tests.unit.backends.small import floats, model, node, write
 
@@ -41,7 +41,7 @@ def rendered(notes: str) -> str:
 
 
 def test_a_first_version(built: Path, crew: Crew) -> None:
-    notes = release_notes(None, resolve(str(built)), crew)
+    notes = release_notes(None, side_of(built), crew)
     assert notes.startswith("# mlp artifact_v1\n\nThe first version: 3 operators, 4 weights.\n\n| what | value |\n")
     assert notes.endswith("\n")
     assert "| input | `x` | `float32 [batch, 8]` |" in notes
@@ -50,20 +50,20 @@ def test_a_first_version(built: Path, crew: Crew) -> None:
     assert "In pairs with its source:" in notes
     assert str(built.parent) not in notes
     assert rendered(notes).count("<h2>") == 6
-    assert release_notes(None, resolve(str(built)), crew) == notes
+    assert release_notes(None, side_of(built), crew) == notes
 
 
 def test_the_same_artifact_twice(built: Path, crew: Crew) -> None:
-    notes = release_notes(resolve(str(built)), resolve(str(built)), crew)
+    notes = release_notes(side_of(built), side_of(built), crew)
     assert "The same model: 3 operators, 4 weights, equal bytes." in notes
     assert "Nothing that is recorded of them differs." in notes
 
 
 def test_an_artifact_against_a_file(built: Path, crew: Crew) -> None:
-    found = diff(resolve(str(MODELS / "mlp.onnx")), resolve(str(built)), crew)
+    found = diff(side_of(MODELS / "mlp.onnx"), side_of(built), crew)
     assert found.speed["paired"] is None
     assert all(change.section == "model" for change in found.changes)
-    notes = release_notes(resolve(str(built)), resolve(str(MODELS / "mlp.onnx")), crew)
+    notes = release_notes(side_of(built), side_of(MODELS / "mlp.onnx"), crew)
     assert notes.startswith("# `mlp.onnx`\n")
     assert "Not recorded: this is a file, not an artifact." in notes
 
@@ -79,7 +79,7 @@ def test_hostile_names(tmp_path: Path, crew: Crew) -> None:
         made = model(nodes, [floats(evil, "n|\n<i>", 2)], [floats(f"{evil}y", 2)], {"`w`|\n": array}, ("<b>evil|",))
         made.graph.initializer.append(numpy_helper.from_array(array, evil * (number + 1)))
         paths.append(write(made, tmp_path / f"{number}`<b>|x.onnx"))
-    sides = [resolve(path) for path in paths]
+    sides = [side_of(Path(path)) for path in paths]
     notes = release_notes(sides[0], sides[1], crew)
     html = rendered(notes)
     assert html.count("<h1>") == 1
@@ -98,14 +98,14 @@ def test_hostile_metadata(built: Path, crew: Crew) -> None:
     recorded["environment"]["packages"] = {EVIL: EVIL}
     recorded["source"]["files"] = [{"path": EVIL, "sha256": "0" * 64, "size_bytes": 1}]
     evil = Side("evil", built / folder.MODEL, recorded)
-    for previous in (None, resolve(str(built))):
+    for previous in (None, side_of(built)):
         html = rendered(release_notes(previous, evil, crew))
         assert html.count("<h1>") == 1
         assert html.count("<h2>") == 6
 
 
 def test_a_reason_from_elsewhere_stays_code(built: Path, crew: Crew) -> None:
-    one = resolve(str(built))
+    one = side_of(built)
     recorded = metadata.read(built)
     report = {"verdict": "not-comparable", "limit": 0.1, "against": "artifact_v1", "reason": EVIL, "provider": "cpu"}
     report |= {"ratio": None, "ratio_low": None, "ratio_high": None, "pairs": 0}
@@ -125,7 +125,7 @@ def test_functions_and_loops_are_described(tmp_path: Path, crew: Crew) -> None:
         made.functions.append(helper.make_function("own", "Own", ["a"], ["b"], body, [helper.make_opsetid("", 18)]))
         onnx.checker.check_model(made)
         paths.append(write(made, tmp_path / f"{kind}.onnx"))
-    found = diff(resolve(paths[0]), resolve(paths[1]), crew)
+    found = diff(side_of(Path(paths[0])), side_of(Path(paths[1])), crew)
     assert found.model is not None
     assert found.model.equal == "nothing"
     assert [change.operator for change in found.model.operators] == ["Neg", "Relu"]
