@@ -38,7 +38,7 @@ def is_package(path: Path) -> bool:
         return path.suffix.lower() == ".zip" or file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
 
 
-def write(target: Path, members: Mapping[str, Path | bytes]) -> None:
+def write(target: Path, members: Mapping[str, Path | bytes], time: zips.Moment = zips.EARLIEST) -> None:
     """A package of just these members and, at its root, their SHA256SUMS."""
     names = [*members, SUMS]
     if found := [*_name_problems(names), *_artifact_problems(names)]:
@@ -47,7 +47,7 @@ def write(target: Path, members: Mapping[str, Path | bytes]) -> None:
         name: hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else digest(content)
         for name, content in members.items()
     }
-    zips.write(target, {**members, SUMS: sums_text(digests).encode()})
+    zips.write(target, {**members, SUMS: sums_text(digests).encode()}, time)
 
 
 def problems(path: Path) -> list[str]:

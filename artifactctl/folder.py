@@ -47,6 +47,23 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def content_digest(path: Path) -> str:
+    """Of a file, or of a folder: then of the list of its files as sha256sum writes it, sorted by name.
+
+    So does ONNX Runtime for the folders of its packages. What is not a plain file is like nothing we write.
+    """
+    if not path.is_dir():
+        return digest(path)
+    files = {name: path / name for name in listing(path)}
+    plain = {name: file.is_file() and not file.is_symlink() for name, file in files.items()}
+    listed = sums_text({name: digest(file) if plain[name] else "not a plain file" for name, file in files.items()})
+    return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def content_size(path: Path) -> int:
+    return sum((path / name).stat().st_size for name in listing(path)) if path.is_dir() else path.stat().st_size
+
+
 def file_digest(path: Path, name: str) -> FileDigest:
     return FileDigest(name, digest(path), path.stat().st_size)
 
@@ -178,17 +195,22 @@ def publish(staged: Path, home: Path, version: int) -> Path:
     """The one rename that makes an artifact appear. Everything is on disk before it."""
     target = home / folder_name(version)
     home.mkdir(parents=True, exist_ok=True)
+    keep(staged)
+    if target.exists():
+        raise Conflict(f"{target.name} exists already and is never changed")
+    staged.rename(target)
+    _sync(home)
+    return target
+
+
+def keep(staged: Path) -> None:
+    """Everything below on disk, with the modes that it has on any machine."""
     for name in listing(staged):
         (staged / name).chmod(0o644)
         _sync(staged / name)
     for base, _, _ in os.walk(staged):
         Path(base).chmod(0o755)
         _sync(Path(base))
-    if target.exists():
-        raise Conflict(f"{target.name} exists already and is never changed")
-    staged.rename(target)
-    _sync(home)
-    return target
 
 
 def _sync(path: Path) -> None:

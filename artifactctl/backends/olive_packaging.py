@@ -16,8 +16,8 @@ from artifactctl.errors import OptimizeError
 ZIP = "zip"
 
 
-def olive_package(artifact: str, target: str, place: str, about: dict[str, Any]) -> dict[str, Any]:
-    """`target` is the package: Olive's layout beside the whole artifact.
+def olive_package(artifact: str, target: str, place: str, time: list[int], about: dict[str, Any]) -> dict[str, Any]:
+    """`target` is the package: Olive's layout beside the whole artifact; `time` is every member's.
 
     `about` has accelerator, execution_provider, settings, metrics, and in `history` what the model went through.
     """
@@ -31,7 +31,7 @@ def olive_package(artifact: str, target: str, place: str, about: dict[str, Any])
     model = _staged_model(Path(artifact), private)
     accelerator = AcceleratorSpec(about["accelerator"], about["execution_provider"])
     config = PackagingConfig(type="Zipfile", name="package")
-    with contextlib.chdir(private), _archiver(Path(artifact), Path(target)):
+    with contextlib.chdir(private), _archiver(Path(artifact), Path(target), time):
         generate_output_artifacts(config, WorkflowOutput(accelerator, _footprint(model, about)), private / "out")
     if not Path(target).is_file():
         raise OptimizeError("Olive's packaging wrote no package; run again with '-v' to see its log")
@@ -82,7 +82,7 @@ def _footprint(model: dict[str, Any], about: dict[str, Any]) -> Any:
 
 
 @contextlib.contextmanager
-def _archiver(artifact: Path, target: Path) -> Iterator[None]:
+def _archiver(artifact: Path, target: Path, time: list[int]) -> Iterator[None]:
     """Olive asks shutil for a zip: for so long, this is how one is made."""
 
     def write(base_name: str, base_dir: str, **_: Any) -> str:
@@ -91,7 +91,8 @@ def _archiver(artifact: Path, target: Path) -> Iterator[None]:
             file = Path(base_dir, name).resolve()
             members[name] = _plain_json(file) if file.suffix == ".json" else file
         members |= {f"{artifact.name}/{name}": artifact / name for name in folder.listing(artifact)}
-        archive.write(target, members)
+        year, month, day, hour, minute, second = time
+        archive.write(target, members, (year, month, day, hour, minute, second))
         Path(f"{base_name}.zip").touch()  # what Olive moves to its output folder
         return f"{base_name}.zip"
 

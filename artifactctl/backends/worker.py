@@ -52,6 +52,7 @@ OPERATIONS = {
     "olive_pass": "olive_passes",
     "olive_run": "olive_passes",
     "olive_package": "olive_packaging",
+    "open_ort_package": "ortpackages",
     "describe_runtime": "runtime",
     "make_host": "host",
     "inject": "faults",

@@ -19,13 +19,10 @@ def package_data(made: Package) -> dict[str, Any]:
 
 def package_text(made: Package) -> str:
     word = "written  " if made.status == "written" else "unchanged"
-    return "\n".join(
-        (
-            f"{word} {shown(made.path)} ({made.size_bytes / 1e6:.2f} MB)",
-            f"sha256    {made.sha256}",
-            f"check it  artifactctl verify {shown(made.path)}",
-        )
-    )
+    lines = [f"{word} {shown(made.path)} ({made.size_bytes / 1e6:.2f} MB)", f"sha256    {made.sha256}"]
+    if made.path.is_file():
+        lines.append(f"check it  artifactctl verify {shown(made.path)}")
+    return "\n".join(lines)
 
 
 def release_data(found: Release) -> dict[str, Any]:

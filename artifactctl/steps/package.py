@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+<<<<<<< HEAD
 from artifactctl import folder, inspection
+=======
+from artifactctl import archive, environment, folder, inspection, zips
+>>>>>>> 29a3ddf (package --format ortpackage: ONNX Runtime's own model package, opened again by it; SOURCE_DATE_EPOCH in packages)
 from artifactctl.crew import Crew
 from artifactctl.errors import Conflict, NotEquivalent, OptimizeError
 from artifactctl.process import OperationFailed, WorkerDied
@@ -30,8 +34,11 @@ class Package:
 def package(artifact: Path, output: Path, crew: Crew, say: Say, expected: str | None = None) -> Package:
     """The same artifact gives the same bytes; a package that is there already is never replaced by another one.
 
-    One with the `expected` digest, which its tag has, need not be made again.
+    SOURCE_DATE_EPOCH, where it is set, is the time of its members. One with the `expected` digest, which its tag has,
+    need not be made again.
     """
+    date = environment.source_date()
+    time = zips.moment(date) if date else zips.EARLIEST
     metadata = inspection.whole_artifact(artifact)
     name = package_name(metadata["model_name"], metadata["version"])
     output.mkdir(parents=True, exist_ok=True)
@@ -41,8 +48,9 @@ def package(artifact: Path, output: Path, crew: Crew, say: Say, expected: str | 
     part.unlink(missing_ok=True)
     try:
         say("packaging through Olive")
-        _write(artifact.resolve(), metadata, part.resolve(), crew)
+        _write(artifact.resolve(), metadata, part.resolve(), time, crew)
         say("opening it again")
+<<<<<<< HEAD
         _prove(part, crew)
         sha256 = folder.digest(part)
         if target.exists():
@@ -52,16 +60,36 @@ def package(artifact: Path, output: Path, crew: Crew, say: Say, expected: str | 
                 raise Conflict(message, hint="Move it away, or package elsewhere: --output DIR")
             return Package(target, sha256, target.stat().st_size, "unchanged")
         part.replace(target)
+=======
+        _prove(part, metadata, crew)
+        return settle(part, target)
+>>>>>>> 29a3ddf (package --format ortpackage: ONNX Runtime's own model package, opened again by it; SOURCE_DATE_EPOCH in packages)
     finally:
         part.unlink(missing_ok=True)
-    return Package(target, sha256, target.stat().st_size, "written")
 
 
-def _write(artifact: Path, metadata: Mapping[str, Any], target: Path, crew: Crew) -> None:
+def settle(part: Path, target: Path) -> Package:
+    """What was made, a file or a folder, goes to its place; what is there already stays, and must be the same."""
+    sha256, size_bytes = folder.content_digest(part), folder.content_size(part)
+    if not target.exists():
+        try:
+            part.replace(target)
+            return Package(target, sha256, size_bytes, "written")
+        except OSError:
+            if not target.exists():  # else somebody was faster
+                raise
+    found = folder.content_digest(target)
+    if found != sha256:
+        message = f"{folder.shown(target)} is another package: sha256 {found}, this artifact gives {sha256}"
+        raise Conflict(message, hint="Move it away, or package elsewhere: --output DIR")
+    return Package(target, sha256, size_bytes, "unchanged")
+
+
+def _write(artifact: Path, metadata: Mapping[str, Any], target: Path, time: zips.Moment, crew: Crew) -> None:
     try:
         crew.olive_ready().call(
             "olive_package", timeout_s=crew.limits.time_s, artifact=str(artifact), target=str(target),
-            place=str(crew.scratch / "packaging"), about=about(metadata),
+            place=str(crew.scratch / "packaging"), time=time, about=about(metadata),
         )  # fmt: skip
     except WorkerDied as error:
         crew.dismiss("olive")
@@ -104,9 +132,20 @@ def about(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+<<<<<<< HEAD
 def _prove(path: Path, crew: Crew) -> None:
     """Taken out as a stranger would, whole, and proved on this machine."""
     inside, metadata = inspection.opened(path, crew.scratch)
     report = verify_artifact(inside, metadata, Request(), crew)
+=======
+def _prove(path: Path, metadata: Mapping[str, Any], crew: Crew) -> None:
+    """Taken out as a stranger would, whole, and proved on this machine where its provider is here."""
+    inside = archive.extract(path, crew.scratch / "extracted")
+    demand_equivalent(inside, inspection.whole_artifact(inside), Request(), crew)
+
+
+def demand_equivalent(place: Path, metadata: Mapping[str, Any], request: Request, crew: Crew) -> None:
+    report = verify_artifact(place, metadata, request, crew)
+>>>>>>> 29a3ddf (package --format ortpackage: ONNX Runtime's own model package, opened again by it; SOURCE_DATE_EPOCH in packages)
     if not report.passed:
         raise NotEquivalent(f"the packaged model is not equivalent: {report.reason}")
