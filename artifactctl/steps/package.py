@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-<<<<<<< HEAD
-from artifactctl import folder, inspection
-=======
-from artifactctl import archive, environment, folder, inspection, zips
->>>>>>> 29a3ddf (package --format ortpackage: ONNX Runtime's own model package, opened again by it; SOURCE_DATE_EPOCH in packages)
+from artifactctl import environment, folder, inspection, zips
 from artifactctl.crew import Crew
 from artifactctl.errors import Conflict, NotEquivalent, OptimizeError
 from artifactctl.process import OperationFailed, WorkerDied
@@ -50,20 +46,8 @@ def package(artifact: Path, output: Path, crew: Crew, say: Say, expected: str | 
         say("packaging through Olive")
         _write(artifact.resolve(), metadata, part.resolve(), time, crew)
         say("opening it again")
-<<<<<<< HEAD
         _prove(part, crew)
-        sha256 = folder.digest(part)
-        if target.exists():
-            found = folder.digest(target)
-            if found != sha256:
-                message = f"{folder.shown(target)} is another package: sha256 {found}, this artifact gives {sha256}"
-                raise Conflict(message, hint="Move it away, or package elsewhere: --output DIR")
-            return Package(target, sha256, target.stat().st_size, "unchanged")
-        part.replace(target)
-=======
-        _prove(part, metadata, crew)
         return settle(part, target)
->>>>>>> 29a3ddf (package --format ortpackage: ONNX Runtime's own model package, opened again by it; SOURCE_DATE_EPOCH in packages)
     finally:
         part.unlink(missing_ok=True)
 
@@ -132,20 +116,13 @@ def about(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-<<<<<<< HEAD
 def _prove(path: Path, crew: Crew) -> None:
     """Taken out as a stranger would, whole, and proved on this machine."""
     inside, metadata = inspection.opened(path, crew.scratch)
-    report = verify_artifact(inside, metadata, Request(), crew)
-=======
-def _prove(path: Path, metadata: Mapping[str, Any], crew: Crew) -> None:
-    """Taken out as a stranger would, whole, and proved on this machine where its provider is here."""
-    inside = archive.extract(path, crew.scratch / "extracted")
-    demand_equivalent(inside, inspection.whole_artifact(inside), Request(), crew)
+    demand_equivalent(inside, metadata, Request(), crew)
 
 
 def demand_equivalent(place: Path, metadata: Mapping[str, Any], request: Request, crew: Crew) -> None:
     report = verify_artifact(place, metadata, request, crew)
->>>>>>> 29a3ddf (package --format ortpackage: ONNX Runtime's own model package, opened again by it; SOURCE_DATE_EPOCH in packages)
     if not report.passed:
         raise NotEquivalent(f"the packaged model is not equivalent: {report.reason}")
