@@ -33,4 +33,5 @@ def diff(settings: Settings, before: str, after: str, markdown: bool, limits: Li
     with Crew(limits=limits, verbose=settings.verbose) as crew:
         older, newer = (side_named(text, crew.scratch / name) for name, text in (("a", before), ("b", after)))
         found = step.diff(older, newer, crew)
-    return Result(diff_data(found), notes.markdown(found).rstrip() if markdown else diff_text(found))
+        # while what was fetched from tags is still there
+        return Result(diff_data(found), notes.markdown(found).rstrip() if markdown else diff_text(found))

@@ -84,3 +84,40 @@ def test_a_pointer_is_never_taken_for_a_model(cli: Callable[..., Finished], arti
     done = cli("verify", artifact, "--json")
     assert done.code == 10
     assert done.json["error"]["hint"] == "Fetch it: dvc pull mlp/artifact_v1.dvc"
+
+
+@pytest.mark.xdist_group("dvc")
+@pytest.mark.parametrize("name", ["lfs", "dvc"])
+def test_a_release_with_its_bytes_elsewhere(
+    name: str, project: Path, built: Path, tmp_path: Path, lfs_path: Path | None, cli: Callable[..., Finished]
+) -> None:
+    """release --push, twice; then a stranger's clone brings the version back from its tag and finds it whole."""
+    if name == "lfs" and lfs_path is None:
+        assert "git-lfs is not installed" in stores.store_of("lfs").preflight(project, built)[0].message
+        return
+    run(tmp_path, "git", "init", "-q", "--bare", "remote.git")
+    run(project, "git", "remote", "add", "origin", str(tmp_path / "remote.git"))
+    model = "models: {mlp: {source: {onnx: mlp.onnx}}}"
+    (project / "artifactctl.yaml").write_text(f"schema_version: 1\nrelease: {{store: {name}}}\n{model}\n")
+    shutil.copy(built.parents[2] / "mlp.onnx", project)
+    if name == "lfs":
+        run(project, "git", "lfs", "install", "--local")
+    else:
+        run(project, "dvc", "init", "-q")
+        run(project, "dvc", "remote", "add", "-q", "-d", "store", str(tmp_path / "bytes"))
+    run(project, "git", "add", ".")
+    run(project, "git", "commit", "-q", "-m", "project")
+    shutil.copytree(built, project / "artifacts" / "mlp" / "artifact_v1")
+    done = cli("release", "mlp", "--push", "--json", cwd=project)
+    assert done.code == 0, done.err
+    again = cli("release", "mlp", "--push", "--json", cwd=project)
+    assert (again.code, again.json["data"]["status"]) == (0, "unchanged"), again.err
+    clone = tmp_path / "clone"
+    plain = ("-c", "filter.lfs.smudge=", "-c", "filter.lfs.required=false")
+    run(tmp_path, "git", *plain, "clone", "-q", "remote.git", "clone")
+    if name == "lfs":
+        run(clone, "git", "lfs", "install", "--local")
+    shutil.rmtree(clone / "artifacts", ignore_errors=True)
+    same = cli("diff", "mlp@v1", "mlp@v1", "--json", cwd=clone)
+    assert same.code == 0, same.err
+    assert same.json["data"]["same"] is True
