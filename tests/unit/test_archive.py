@@ -51,6 +51,13 @@ def test_files_and_bytes_give_the_same_package(package: Path, members: dict[str,
     assert other.read_bytes() == package.read_bytes() == hostile.good(members)
 
 
+@pytest.mark.parametrize("time", [(2023, 11, 14, 22, 13, 20), zips.LATEST])
+def test_members_may_have_a_time(members: dict[str, bytes], tmp_path: Path, time: zips.Moment) -> None:
+    archive.write(tmp_path / "dated.zip", members, time)
+    assert archive.problems(tmp_path / "dated.zip") == []
+    assert archive.extract(tmp_path / "dated.zip", tmp_path / "target").name == "artifact_v1"
+
+
 def test_a_package_is_told_by_its_name_or_its_first_bytes(package: Path, tmp_path: Path) -> None:
     (tmp_path / "named.ZIP").write_text("")
     (tmp_path / "folder.zip").mkdir()

@@ -188,3 +188,21 @@ def test_two_models_work_side_by_side_whatever_their_names(tmp_path: Path) -> No
 def test_the_workplace_is_not_committed(tmp_path: Path) -> None:
     with folder.workplace(tmp_path, "m"):
         assert (tmp_path / folder.WORK / ".gitignore").read_text() == "*\n"
+
+
+def test_the_digest_of_a_folder_sees_names_contents_and_links(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    (place / "sub").mkdir(parents=True)
+    (place / "sub" / "a").write_bytes(b"a")
+    (place / "b").write_bytes(b"bb")
+    first = folder.content_digest(place)
+    assert folder.content_size(place) == 3
+    (place / "b").rename(place / "c")
+    second = folder.content_digest(place)
+    (place / "c").write_bytes(b"cc")
+    third = folder.content_digest(place)
+    (place / "c").rename(tmp_path / "c")
+    (place / "c").symlink_to("../c")
+    fourth = folder.content_digest(place)
+    assert len({first, second, third, fourth}) == 4
+    assert folder.content_digest(tmp_path / "c") == folder.digest(tmp_path / "c")
