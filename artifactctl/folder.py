@@ -139,6 +139,27 @@ def damage(folder: Path, known: Mapping[str, str] | None = None) -> list[str]:
     return found
 
 
+def part_of(path: Path) -> Path:
+    """Where a file is while it is written; what a kill leaves there is written over by the next run."""
+    return path.with_name(f".{path.name}.part")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """By one rename: the old text or the new one, whatever is killed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part_of(path).write_text(text, encoding="utf-8", newline="\n")
+    part_of(path).replace(path)
+
+
+def keep_out_of_git(place: Path) -> None:
+    """Everything in it; a .gitignore that says something is the user's own."""
+    place.mkdir(parents=True, exist_ok=True)
+    ignore = place / ".gitignore"
+    if not ignore.exists() or not ignore.stat().st_size:
+        with contextlib.suppress(FileNotFoundError):  # another run was faster
+            write_whole(ignore, "*\n")
+
+
 @contextlib.contextmanager
 def workplace(artifacts: Path, model: str) -> Iterator[Path]:
     """A scratch folder of our own, under a lock per model; what killed builds left behind is removed."""
@@ -148,10 +169,7 @@ def workplace(artifacts: Path, model: str) -> Iterator[Path]:
     from filelock import FileLock
 
     work = artifacts / WORK
-    work.mkdir(parents=True, exist_ok=True)
-    ignore = work / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n", encoding="utf-8")
+    keep_out_of_git(work)
     with FileLock(work / f"{model}.lock"):
         # no model's name has an @, so these are this model's alone
         for left in (*work.glob(f"{model}@build-*"), kept_place(artifacts, model)):
@@ -186,9 +204,11 @@ def elsewhere(path: Path) -> str | None:
 
 
 def next_free(home: Path) -> int:
-    """A version that DVC has is taken, also where its folder is not here."""
-    names = [entry.name for entry in os.scandir(home)] if home.is_dir() else []
-    return next_version(name.removesuffix(DVC_SUFFIX) for name in names)
+    """A version that DVC has, or that has a tag, is taken, also where its folder is not here."""
+    from artifactctl.git import tagged_versions
+
+    names = [entry.name.removesuffix(DVC_SUFFIX) for entry in os.scandir(home)] if home.is_dir() else []
+    return next_version([*names, *map(folder_name, tagged_versions(home, home.name))])
 
 
 def publish(staged: Path, home: Path, version: int) -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from artifactctl import schema
+from artifactctl import folder, schema
 from artifactctl.errors import ArtifactctlError
 
 
@@ -16,11 +16,7 @@ def render(data: Mapping[str, Any]) -> str:
 
 
 def write(path: Path, data: Mapping[str, Any]) -> None:
-    """Whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(render(data), encoding="utf-8", newline="\n")
-    part.replace(path)
+    folder.write_whole(path, render(data))
 
 
 def read(path: Path, kind: str, failure: type[ArtifactctlError], hint: str | None = None) -> dict[str, Any] | None:

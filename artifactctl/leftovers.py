@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from artifactctl import folder
+from artifactctl.crew import ALIVE, HOME_PREFIX
 from artifactctl.errors import ArtifactctlError
 from artifactctl.git.repository import Repository, open_repository
+from artifactctl.steps import publish
 from artifactctl.versions import folder_name, package_name, tag_name
 
+MEND = "artifactctl doctor --mend"
 STALE_S = 10.0  # a lock that a living git holds is younger
 
 
@@ -25,10 +29,10 @@ class Leftover:
 
 def find(root: Path) -> list[Leftover]:
     """In the project at `root` and the repository around it."""
-    found = [*_parts(root / "dist"), *_scratch(root / "artifacts")]
+    found = [*_parts(root), *_scratch(root / "artifacts"), *_temporary(Path(tempfile.gettempdir()))]
     try:
         with open_repository(root) as repository:
-            found += [*_git_files(repository), *_releases(root, repository)]
+            found += [*_git_files(repository), *_releases(root, repository), *_unpushed(repository)]
     except ArtifactctlError:
         pass  # no git, no releases
     return found
@@ -44,28 +48,63 @@ def mend(found: list[Leftover]) -> list[Leftover]:
     return removed
 
 
-def _parts(dist: Path) -> Iterator[Leftover]:
-    for path in sorted(dist.glob(".*.part")):
-        yield Leftover(f"{folder.shown(path)} was never finished", "artifactctl doctor --mend", path)
+def _parts(root: Path) -> Iterator[Leftover]:
+    for pattern in ("dist/.*.part", "baselines/.*.part", "artifacts/*/.*.part", "artifacts/*/*.cells/.*.part"):
+        for path in sorted(root.glob(pattern)):
+            yield Leftover(f"{folder.shown(path)} was never finished", MEND, path)
+
+
+def _temporary(place: Path) -> Iterator[Leftover]:
+    """Folders of commands that are not alive: nobody holds their lock."""
+    for path in sorted(place.glob(f"{HOME_PREFIX}*")):
+        if (path / ALIVE).exists() and _is_free(path / ALIVE):
+            yield Leftover(f"{path.name} in the temporary folder is of a command that was killed", MEND, path)
+
+
+def _is_free(lock: Path) -> bool:
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(lock, timeout=0):
+            return True
+    except (Timeout, OSError):  # OSError: of another user
+        return False
 
 
 def _scratch(artifacts: Path) -> Iterator[Leftover]:
-    from filelock import FileLock, Timeout
-
     for path in sorted((artifacts / folder.WORK).glob("*@build-*")):
-        try:
-            with FileLock(path.parent / f"{path.name.partition('@')[0]}.lock", timeout=0):
-                yield Leftover(f"{folder.shown(path)} is of a build that was killed", "artifactctl doctor --mend", path)
-        except Timeout:  # its build is alive
-            continue
+        if _is_free(path.parent / f"{path.name.partition('@')[0]}.lock"):
+            yield Leftover(f"{folder.shown(path)} is of a build or release that was killed", MEND, path)
 
 
 def _git_files(repository: Repository) -> Iterator[Leftover]:
-    locks = [*repository.git_dir.glob("*.lock"), *(repository.git_dir / "refs").rglob("*.lock")]
-    for path in sorted([*locks, *repository.git_dir.glob("artifactctl-*.index*")]):
-        if time.time() - path.stat().st_mtime > STALE_S:
-            name = path.relative_to(repository.git_dir).as_posix()
-            yield Leftover(f"a git that was killed left .git/{name}", "artifactctl doctor --mend", path)
+    """Locks of git, in the repository and in remotes that are folders of this machine."""
+    homes = {repository.git_dir: ".git", repository.common_dir: ".git"}
+    homes |= {place: f"of {name}" for name, place in repository.local_remotes().items()}
+    for home, name in homes.items():
+        locks = [*home.glob("*.lock"), *(home / "refs").rglob("*.lock"), *home.glob("artifactctl-*.index*")]
+        stale = [path for path in locks if time.time() - path.stat().st_mtime > STALE_S]
+        if stale and not _git_is_alive(repository.root, home):
+            for path in sorted(stale):
+                yield Leftover(f"a git that was killed left {path.relative_to(home).as_posix()} ({name})", MEND, path)
+
+
+def _git_is_alive(*places: Path) -> bool:
+    """A git that works there, or waits for an editor, holds its lock for as long as it likes."""
+    import psutil
+
+    for process in psutil.process_iter(["name", "cwd"]):
+        name, cwd = process.info["name"] or "", process.info["cwd"]
+        if name.startswith("git") and cwd and any(Path(cwd).is_relative_to(place.resolve()) for place in places):
+            return True
+    return False
+
+
+def _unpushed(repository: Repository) -> Iterator[Leftover]:
+    for name, remote in publish.intents(repository).items():
+        model, _, version = name.rpartition("-artifact_v")
+        again = f"artifactctl release {model}@v{version} --push --remote {remote}"
+        yield Leftover(f"the release of {model} artifact_v{version} was not pushed to {remote}", again)
 
 
 def _releases(root: Path, repository: Repository) -> Iterator[Leftover]:

@@ -19,6 +19,7 @@ from artifactctl.git.repository import open_repository
 from artifactctl.inputs import check_files, demand_same_files
 from artifactctl.project import BuildRequest, ReleaseRequest, Say
 from artifactctl.records import SOURCE_RECIPE, Candidate, Choice, LatencyReport, ReferenceModel, Tried
+from artifactctl.steps import publish
 from artifactctl.steps import release as steps
 from artifactctl.steps.assemble import assemble
 from artifactctl.steps.choose import any_holds, choose, choose_again
@@ -29,7 +30,7 @@ from artifactctl.steps.measure import measure, sample_of
 from artifactctl.steps.optimize import check_olive_file, optimize
 from artifactctl.steps.package import package as make_package
 from artifactctl.steps.preflight import choose as choose_target
-from artifactctl.steps.preflight import demand_ready, previous_release, warnings
+from artifactctl.steps.preflight import demand_ready, demand_tag_free_or_equal, previous_release, warnings
 from artifactctl.steps.release import Release
 from artifactctl.steps.search import search
 from artifactctl.steps.sides import Side, side_of
@@ -148,7 +149,9 @@ def release(request: ReleaseRequest, crew: Crew, say: Say) -> Release:
         remote = (request.remote or repository.default_remote() or "origin") if request.push else None
         target = choose_target(request.reference, request.project, request.root, remote)
         store = store_of(request.project.release.store if request.project else "git")
-        steps.find_conflict(target, repository.tag(target.tag), None)
+        demand_tag_free_or_equal(target, repository)
+        if target.remote and (found := publish.overtaken(target, repository, store, dry_run=request.dry_run)):
+            return Release(target.tag, repository.commit_at(f"refs/tags/{target.tag}"), (found,), warnings(target))
         demand_ready(target, repository, store, resume=request.resume)
         if request.dry_run:
             return Release(target.tag, None, steps.planned(target, repository, store), warnings(target))
@@ -159,12 +162,17 @@ def release(request: ReleaseRequest, crew: Crew, say: Say) -> Release:
             known = steps.published_digest(target, repository)
             package = make_package(target.artifact, target.dist, crew, say, known)
             subject, trailers = steps.subject(target.metadata), steps.trailers(target, package)
-            notes = release_notes(previous_release(target, scratch), side_of(target.artifact), crew)
-            done = [steps.packaged(package), steps.write_baseline(target)]
+            notes = steps.published_notes(target, repository) or release_notes(
+                previous_release(target, scratch), side_of(target.artifact), crew
+            )
+            done = [steps.packaged(package), steps.write_baseline(target, repository)]
+            if target.remote:
+                publish.intend(target, repository)
             commit, step = steps.commit(target, repository, store, message(subject, target.title, trailers))
             tagged = steps.tag(target, repository, commit, message(subject, notes, trailers), package)
             done += [step, tagged, steps.write_dist(target, package, notes)]
             if target.remote:
                 say(f"pushing to {target.remote}")
-                done.append(steps.push(target, repository, store, tagged_now=tagged.status == steps.DONE))
+                done.append(publish.push(target, repository, store, package))
+            commit = repository.commit_at(f"refs/tags/{target.tag}") or commit
             return Release(target.tag, commit, tuple(done), warnings(target), package)

@@ -60,14 +60,27 @@ def yank_name(model: str, version: int) -> str:
 def message(subject: str, body: str, trailers: Mapping[str, str | None]) -> str:
     """Trailers are the last paragraph; a value is one line."""
     lines = [f"{key}: {_line(value)}" for key, value in trailers.items() if value is not None]
-    return "\n\n".join(part for part in (subject, body.strip(), "\n".join(lines)) if part) + "\n"
+    return "\n\n".join(part for part in (_line(subject), body.strip(), "\n".join(lines)) if part) + "\n"
 
 
 def parse_trailers(text: str) -> dict[str, str]:
     """Of the last paragraph, if every line of it is one: text above it cannot claim to be a trailer."""
-    last = text.strip().split("\n\n")[-1].splitlines()
+    last = unsigned(text).strip().split("\n\n")[-1].splitlines()
     found = [_TRAILER.fullmatch(line) for line in last]
     return {match.group(1): match.group(2) for match in found if match} if all(found) else {}
+
+
+def unsigned(text: str) -> str:
+    """Without the signature that git puts below a message, whatever the message itself speaks of."""
+    head, begin, signature = text.rpartition("\n-----BEGIN ")
+    kind = signature.partition("-----")[0]
+    return f"{head}\n" if begin and signature.rstrip().endswith(f"\n-----END {kind}-----") else text
+
+
+def body(text: str) -> str:
+    """What stands between the subject and the trailers of a message that `message` made."""
+    parts = unsigned(text).strip().split("\n\n")
+    return "\n\n".join(parts[1:-1])
 
 
 def event_of(tag: Tag) -> Event | None:

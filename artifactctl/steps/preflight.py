@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from artifactctl import baselines, cells, folder, inspection
-from artifactctl.errors import ReleaseError, SourceError
+from artifactctl import baselines, cells, folder, inspection, tags
+from artifactctl.errors import ArtifactDamaged, Conflict, ReleaseError, SourceError
 from artifactctl.git.repository import GitFailed, Repository
 from artifactctl.project import Project
 from artifactctl.steps.package import DIST
 from artifactctl.steps.sides import Side, earlier, side_of
 from artifactctl.stores import Problem, Store
+from artifactctl.tags import Tag
 from artifactctl.verdicts import NOT_SLOWER
 from artifactctl.versions import folder_name, package_name, parse_reference, tag_name
 
@@ -69,6 +70,9 @@ def choose(reference: str, project: Project | None, root: Path, remote: str | No
     number = version or built[-1]
     artifact = home / folder_name(number)
     metadata = inspection.whole_artifact(artifact)
+    if metadata["model_name"] != model:
+        message = f"{folder.shown(artifact)} is an artifact of {metadata['model_name']!r}, not of {model!r}"
+        raise ArtifactDamaged(message, hint="A folder that was copied or renamed is no version: build it.")
     known = project.models.get(model) if project else None
     providers = known.providers if known else (metadata["session"]["provider"],)
     return Target(model, number, artifact, metadata, folder.digest(artifact / folder.SUMS), root, providers, remote)
@@ -83,15 +87,40 @@ def inside(repository: Repository, path: Path) -> str:
         raise ReleaseError(message, hint="Keep artifacts/ in the repository that is released from.") from None
 
 
-def own_paths(target: Target, repository: Repository, store: Store) -> tuple[str, ...]:
-    """What a release may add or change; everything else must be as HEAD has it."""
-    artifact = target.artifact
-    files = [*store.belongings(artifact), artifact.with_name(f"{artifact.name}.sig"), target.baseline]
-    folders = [artifact, cells.folder_of(artifact)]
-    return (
-        *(inside(repository, path) for path in files if path not in folders),
-        *(f"{inside(repository, path)}/" for path in folders),
-    )
+def beside(target: Target) -> tuple[Path, ...]:
+    """What is committed with an artifact, where it is there: proofs on other providers, its signature, its numbers."""
+    signature = target.artifact.with_name(f"{target.artifact.name}.sig")
+    return cells.folder_of(target.artifact), signature, target.baseline
+
+
+def own_changes(target: Target, repository: Repository, store: Store) -> tuple[list[str], list[str]]:
+    """What differs from HEAD: what a release may add or change, and everything else."""
+    belongings = [*store.belongings(target.artifact), target.artifact, *beside(target)]
+    names = {inside(repository, file) for file in belongings}
+    below = tuple(f"{name}/" for name in names)
+    changed = repository.changed()
+    own = [path for path in changed if path in names or path.startswith(below)]
+    return own, [path for path in changed if path not in set(own)]
+
+
+def find_conflict(target: Target, existing: Tag | None, package_sha256: str | None) -> None:
+    """A released version is never changed: a tag with other digests ends it."""
+    if existing is None:
+        return
+    said = tags.parse_trailers(existing.message)
+    mine = {"Artifact-Digest": target.digest} | ({"Artifact-Package-Digest": package_sha256} if package_sha256 else {})
+    for key, digest in mine.items():
+        if said.get(key) != f"sha256:{digest}":
+            message = f"the tag {target.tag} has {key} {said.get(key, 'none')}, this artifact sha256:{digest}"
+            raise Conflict(message, hint="A released version is never changed: build and release the next one.")
+
+
+def demand_tag_free_or_equal(target: Target, repository: Repository) -> None:
+    existing = repository.tag(target.tag)
+    if existing is None and repository.has_ref(f"refs/tags/{target.tag}"):
+        message = f"the tag {target.tag} is there without a message, so nothing says which bytes it means"
+        raise Conflict(message, hint=f"If it was never pushed: git tag -d {target.tag}. Else release the next version.")
+    find_conflict(target, existing, None)
 
 
 def demand_ready(target: Target, repository: Repository, store: Store, *, resume: bool) -> None:
@@ -136,25 +165,38 @@ def _state_problems(target: Target, repository: Repository, store: Store) -> lis
         found.append(
             Problem("the clone is shallow, so earlier releases are not all here", "git fetch --unshallow --tags")
         )
-    own, made = own_paths(target, repository, store), f"{inside(repository, target.dist)}/"
-    others = [path for path in repository.changed() if not path.startswith((*own, made))]
+    made = f"{inside(repository, target.dist)}/"
+    parts = {inside(repository, folder.part_of(path)) for path in (*store.belongings(target.artifact), target.baseline)}
+    _, others = own_changes(target, repository, store)
+    others = [path for path in others if not path.startswith(made) and path not in parts]
     if others:
         named = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
         found.append(Problem(f"the working tree has other changes: {named}", "git commit, git stash, or ignore them"))
     if repository.branch is None and needs_commit(target, repository, store):
         message = "HEAD is detached, and the artifact is not committed yet"
         found.append(Problem(message, "git switch BRANCH, then run it again"))
-    if repository.has_ref(f"refs/tags/{target.model}"):
-        message = f"a tag {target.model!r} stands where the tags {target.model}/… would be: git cannot have both"
-        found.append(
-            Problem(message, f"git tag -m moved {target.model}-old {target.model} && git tag -d {target.model}")
+    ignored = repository.ignored(*(inside(repository, path) for path in beside(target)))
+    found += [
+        Problem(f"{path} is ignored by git, so it cannot be committed", f"git check-ignore -v {path}")
+        for path in ignored
+    ]
+    return found + _name_problems(target, repository.tag_names(), "")
+
+
+def _name_problems(target: Target, names: Iterable[str], where: str) -> list[Problem]:
+    """A ref is a file and its parts are folders: `mlp` and `mlp/…` cannot both be."""
+    blocking = [name for name in names if name == target.model or name.startswith(f"{target.tag}/")]
+    return [
+        Problem(
+            f"a tag {name!r}{where} stands in the way of {target.tag}: git cannot have both",
+            f"git tag -m moved {name.replace('/', '-')}-old {name} && git tag -d {name}",
         )
-    return found
+        for name in blocking[:1]
+    ]
 
 
 def needs_commit(target: Target, repository: Repository, store: Store) -> bool:
-    own = own_paths(target, repository, store)
-    return any(path.startswith(own) for path in repository.changed())
+    return bool(own_changes(target, repository, store)[0])
 
 
 def _proof_problems(target: Target) -> list[Problem]:
@@ -173,9 +215,14 @@ def warnings(target: Target) -> tuple[str, ...]:
     if previous and previous["verdict"] != NOT_SLOWER:
         found.append(f"speed against {previous['against']} is {previous['verdict']}: {previous['reason']}")
     size = sum(file.stat().st_size for file in target.artifact.rglob("*") if file.is_file())
-    if size + target.metadata["model"]["size_bytes"] > ASSET_LIMIT:
-        found.append("the package will be over 2 GiB, which a GitHub release does not take as a file")
-    return tuple(found)
+    return (*found, *size_warnings(size, target.metadata["model"]["size_bytes"]))
+
+
+def size_warnings(folder_bytes: int, model_bytes: int) -> list[str]:
+    """A package has the folder, and the model once more in Olive's layout."""
+    if folder_bytes + model_bytes < ASSET_LIMIT:
+        return []
+    return ["the package will be over 2 GiB, which a GitHub release does not take as a file"]
 
 
 def _remote_problems(target: Target, repository: Repository) -> list[Problem]:
@@ -185,8 +232,9 @@ def _remote_problems(target: Target, repository: Repository) -> list[Problem]:
     except GitFailed as error:
         said = (str(error).splitlines() or ["no answer"])[0]
         return [Problem(f"the remote {remote!r} cannot be reached: {said}", f"git ls-remote {remote}")]
+    found = _name_problems(target, (ref.removeprefix("refs/tags/") for ref in refs), f" of {remote}")
     theirs = refs.get(f"refs/heads/{branch}")
     if theirs and branch and not repository.is_ancestor(theirs, "HEAD"):
         message = f"{remote}/{branch} has moved on: {theirs[:12]} is not part of this branch"
-        return [Problem(message, f"git pull --rebase {remote} {branch}")]
-    return []
+        found.append(Problem(message, f"git pull --rebase {remote} {branch}"))
+    return found

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from artifactctl import baselines, cells, folder, jsontext, statements, tags
+from artifactctl import baselines, folder, jsontext, statements, tags
 from artifactctl.errors import Conflict, ReleaseError
 from artifactctl.git.repository import GitFailed, Repository
 from artifactctl.records import Session, Timing
 from artifactctl.steps.package import Package
-from artifactctl.steps.preflight import Target, inside, needs_commit
-from artifactctl.stores import Store
-from artifactctl.tags import Tag
+from artifactctl.steps.preflight import Target, beside, find_conflict, inside, needs_commit
+from artifactctl.stores import Store, holds
 
 DONE, SKIPPED, PLANNED = "done", "skipped", "planned"
 OVERTAKEN = "overtaken"  # someone else published the same meanwhile
+PUBLISHING = ("commit", "tag", "push")  # files in dist/ can be made from a release at any time
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,8 @@ class Release:
             return "planned"
         if any(step.status == OVERTAKEN for step in self.steps):
             return "unchanged"
-        return "released" if any(step.status == DONE for step in self.steps) else "unchanged"
+        published = any(step.status == DONE and step.name in PUBLISHING for step in self.steps)
+        return "released" if published else "unchanged"
 
 
 def planned(target: Target, repository: Repository, store: Store) -> tuple[Step, ...]:
@@ -73,8 +74,16 @@ def packaged(package: Package) -> Step:
     return Step("package", DONE if package.status == "written" else SKIPPED, folder.shown(package.path))
 
 
-def write_baseline(target: Target) -> Step:
-    """What was measured when it was built, on the machine that it was built on."""
+def published_notes(target: Target, repository: Repository) -> str | None:
+    """As its tag has them: what they tell of the version before it may not be here any more."""
+    existing = repository.tag(target.tag)
+    return f"{tags.body(existing.message)}\n" if existing else None
+
+
+def write_baseline(target: Target, repository: Repository) -> Step:
+    """What was measured when it was built, on the machine that it was built on; never of an older version."""
+    if repository.tag(target.tag):
+        return Step("baseline", SKIPPED, "the version is released already")
     provider = target.metadata["session"]["provider"]
     evidence = read_evidence(target.artifact, provider)
     name = folder.shown(target.baseline)
@@ -84,8 +93,11 @@ def write_baseline(target: Target) -> Step:
     timing = Timing(**target.metadata["latency"]["candidate"])
     artifact = {"version": target.version, "sha256": target.digest}
     made = baselines.content(target.model, artifact, timing, evidence["machine"], session)
-    if baselines.read(target.baseline) == json.loads(json.dumps(made)):
+    there = baselines.read(target.baseline)
+    if there == json.loads(json.dumps(made)):
         return Step("baseline", SKIPPED, f"{name} is of this version already")
+    if there and there["artifact"]["version"] > target.version:
+        return Step("baseline", SKIPPED, f"{name} is of version {there['artifact']['version']}")
     jsontext.write(target.baseline, made)
     return Step("baseline", DONE, name)
 
@@ -137,43 +149,50 @@ def _latency(metadata: Mapping[str, Any]) -> str:
 def commit(target: Target, repository: Repository, store: Store, message: str) -> tuple[str, Step]:
     """The commit that holds the artifact, made where there is none."""
     tracked = [inside(repository, path) for path in store.track(target.root, target.artifact)]
-    beside = [inside(repository, path) for path in (cells.folder_of(target.artifact), target.baseline) if path.exists()]
+    others = [inside(repository, path) for path in beside(target) if path.exists()]
     if not needs_commit(target, repository, store):
-        found = repository.last_commit_of(tracked)
+        existing = repository.tag(target.tag)
+        found = existing.commit if existing else repository.last_commit_of(tracked)
         if found is None:
             raise ReleaseError(f"{tracked[0]} is neither new nor in any commit", hint="git status")
+        _demand_held(target, found)
         return found, Step("commit", SKIPPED, f"{found[:12]} holds it")
     try:
-        made = repository.commit([*tracked, *beside], message)
+        tree = repository.tree_with([*tracked, *others])
+        _demand_held(target, tree)
+        made = repository.commit(tree, [*tracked, *others], message)
     except GitFailed as error:
         raise ReleaseError(f"git could not commit: {error}", hint="artifactctl doctor") from None
     return made, Step("commit", DONE, made[:12])
 
 
-def find_conflict(target: Target, existing: Tag | None, package: Package | None) -> None:
-    """A released version is never changed: a tag with other digests ends it."""
-    if existing is None:
-        return
-    said = tags.parse_trailers(existing.message)
-    mine = {"Artifact-Digest": target.digest} | ({"Artifact-Package-Digest": package.sha256} if package else {})
-    for key, digest in mine.items():
-        if said.get(key) != f"sha256:{digest}":
-            message = f"the tag {target.tag} has {key} {said.get(key, 'none')}, this artifact sha256:{digest}"
-            raise Conflict(message, hint="A released version is never changed: build and release the next one.")
+def _demand_held(target: Target, tree: str) -> None:
+    """Attributes, filters and rules of git must not have changed a byte or left a file out."""
+    if (found := holds(tree, target.artifact)) != "equal":
+        message = f"git would not keep {folder.shown(target.artifact)} as it is: what it would commit is {found}"
+        hint = f"Look for filters and line ends: git check-attr -a {folder.shown(target.artifact / folder.SUMS)}"
+        raise ReleaseError(message, hint=hint)
 
 
 def tag(target: Target, repository: Repository, commit_id: str, message: str, package: Package) -> Step:
     existing = repository.tag(target.tag)
-    find_conflict(target, existing, package)
-    if existing and repository.is_ancestor(existing.commit, "HEAD"):
+    find_conflict(target, existing, package.sha256)
+    if existing and (existing.commit == commit_id or not _left_behind(target, repository, existing.commit)):
         return Step("tag", SKIPPED, f"{target.tag} is there, with these digests")
     try:
-        if existing:  # of a commit that a rebase has left behind; it was never published, or the remote would have it
+        if existing:
             repository.delete_tag(target.tag)
         repository.create_tag(target.tag, commit_id, message)
     except GitFailed as error:
         raise ReleaseError(f"git could not tag: {error}", hint="artifactctl doctor") from None
     return Step("tag", DONE, f"{target.tag} at {commit_id[:12]}")
+
+
+def _left_behind(target: Target, repository: Repository, commit_id: str) -> bool:
+    """By a rebase, before anyone saw it: only then may a tag be made anew."""
+    if not target.remote or repository.is_ancestor(commit_id, "HEAD"):
+        return False
+    return f"refs/tags/{target.tag}" not in repository.remote_refs(target.remote, f"refs/tags/{target.tag}")
 
 
 def write_dist(target: Target, package: Package, notes: str) -> Step:
@@ -184,9 +203,7 @@ def write_dist(target: Target, package: Package, notes: str) -> Step:
     bom = target.artifact / "bom.cdx.json"
     if bom.is_file():
         texts[f"{target.package_name}.cdx.json"] = bom.read_text(encoding="utf-8")
-    ignore = target.dist / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n", encoding="utf-8")
+    folder.keep_out_of_git(target.dist)
     done = [name for name, text in texts.items() if write_once(target.dist / name, text)]
     names = sorted([*texts, package.path.name])
     sums = "".join(f"{folder.digest(target.dist / name)}  {name}\n" for name in names)
@@ -197,66 +214,9 @@ def write_dist(target: Target, package: Package, notes: str) -> Step:
 
 def write_once(path: Path, text: str) -> bool:
     """Whether it was written; a file that says something else is a conflict."""
-    data = text.encode()
     if path.exists():
-        if path.read_bytes() != data:
+        if path.read_bytes() != text.encode():
             raise Conflict(f"{folder.shown(path)} is there and says something else", hint="Move it away and run again.")
         return False
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(data)
-    part.replace(path)
+    folder.write_whole(path, text)
     return True
-
-
-def push(target: Target, repository: Repository, store: Store, *, tagged_now: bool) -> Step:
-    """Bytes first, then branch and tag together or not at all."""
-    remote, branch, ref = target.remote or "", repository.branch, f"refs/tags/{target.tag}"
-    try:
-        theirs = repository.remote_refs(remote, ref)
-        if theirs.get(ref) == repository.run("rev-parse", ref):
-            return Step("push", SKIPPED, f"{remote} has {target.tag}")
-        if ref in theirs:
-            demand_equal_remote(target, repository, remote, withdraw=tagged_now)
-            return _overtaken(target, remote, branch)
-        store.push(target.root, target.artifact, remote)
-        heads = [f"HEAD:refs/heads/{branch}"] if branch else []
-        repository.push(remote, *heads, ref)
-    except GitFailed as error:
-        _explain_refusal(target, repository, remote, str(error), withdraw=tagged_now)
-        return _overtaken(target, remote, branch)
-    return Step("push", DONE, f"{remote}: {target.tag}" + (f" and {branch}" if branch else ""))
-
-
-def _overtaken(target: Target, remote: str, branch: str | None) -> Step:
-    rest = f"; 'git pull --rebase {remote} {branch}' drops the commit that was made here" if branch else ""
-    return Step("push", OVERTAKEN, f"{remote} has {target.tag} with the same digests already{rest}")
-
-
-def _explain_refusal(target: Target, repository: Repository, remote: str, said: str, *, withdraw: bool) -> None:
-    """Another release may have been faster: with the same digests that is fine, with others a conflict."""
-    ref = f"refs/tags/{target.tag}"
-    try:
-        there = ref in repository.remote_refs(remote, ref)
-    except GitFailed:
-        there = False
-    if there:
-        demand_equal_remote(target, repository, remote, withdraw=withdraw)
-        return
-    lines = [line for line in said.splitlines() if line.strip()]
-    why = next((line for line in lines if "rejected" in line or "error:" in line), lines[0] if lines else "no reason")
-    hint = f"git pull --rebase {remote} {repository.branch}, then run it again: nothing is lost."
-    raise ReleaseError(f"{remote} refused the push: {why.strip()}", hint=hint)
-
-
-def demand_equal_remote(target: Target, repository: Repository, remote: str, *, withdraw: bool) -> None:
-    """The remote's tag, against this artifact. Ours gives way to the published one, if it was made just now."""
-    if withdraw:
-        repository.delete_tag(target.tag)
-    repository.fetch(remote, f"+refs/tags/{target.tag}:refs/artifactctl/theirs")
-    found = repository.run("for-each-ref", "--format=%(contents)", "refs/artifactctl/theirs")
-    commit_id = repository.run("rev-parse", "refs/artifactctl/theirs^{commit}")
-    theirs = Tag(target.tag, commit_id, found, 0)
-    repository.run("update-ref", "-d", "refs/artifactctl/theirs")
-    find_conflict(target, theirs, None)
-    if withdraw or repository.tag(target.tag) is None:
-        repository.fetch(remote, f"refs/tags/{target.tag}:refs/tags/{target.tag}")

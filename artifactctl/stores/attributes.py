@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
+
+from artifactctl import folder
 
 NAME = ".gitattributes"
 AS_IT_IS = "/{version}/** -text"  # a line end changed by git would be damage
@@ -22,7 +23,5 @@ def add(artifact: Path, lines: Sequence[str]) -> Path:
     missing = [line for line in wanted if line not in present.splitlines()]
     if missing:
         begun = present if not present or present.endswith("\n") else present + "\n"
-        part = path.with_name(f"{NAME}.{os.getpid()}.part")
-        part.write_text(begun + "".join(f"{line}\n" for line in missing), encoding="utf-8", newline="\n")
-        part.replace(path)
+        folder.write_whole(path, begun + "".join(f"{line}\n" for line in missing))
     return path

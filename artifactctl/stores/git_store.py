@@ -12,8 +12,8 @@ LARGEST_BYTES = 50_000_000  # hosts warn from here on, and GitHub refuses a file
 
 
 def preflight(root: Path, artifact: Path, *, push: bool = False) -> list[Problem]:
-    found = ignored_problems(root, belongings(artifact))
     files = [artifact / name for name in folder.listing(artifact)]
+    found = ignored_problems(root, [*belongings(artifact), *files])
     sizes = {file: file.lstat().st_size for file in files}
     large = [file for file, size in sizes.items() if size > LARGEST_BYTES]
     if large:
@@ -30,12 +30,14 @@ def preflight(root: Path, artifact: Path, *, push: bool = False) -> list[Problem
 
 
 def ignored_problems(root: Path, paths: list[Path]) -> list[Problem]:
+    found = git.ignored(root, paths)
+    outer = [path for path in found if not any(parent in found for parent in path.parents)]
     return [
         Problem(
             f"{folder.shown(path)} is ignored by git, so it cannot be committed",
             f"Remove the line that 'git check-ignore -v {folder.shown(path)}' shows.",
         )
-        for path in git.ignored(root, paths)
+        for path in outer
     ]
 
 

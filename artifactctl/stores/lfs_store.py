@@ -18,7 +18,8 @@ LINES = [
 
 
 def preflight(root: Path, artifact: Path, *, push: bool = False) -> list[Problem]:
-    found = git_store.ignored_problems(root, belongings(artifact))
+    files = [artifact / name for name in folder.listing(artifact)]
+    found = git_store.ignored_problems(root, [*belongings(artifact), *files])
     if process.run(["git", "lfs", "version"], root).code != 0:
         found.append(Problem("release.store is lfs, and git-lfs is not installed", f"{INSTALL}."))
     elif not git.setting(root, "filter.lfs.clean"):
