@@ -237,9 +237,10 @@ class Repository:
     def fetch(self, remote: str, *refs: str) -> None:
         self.run("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", remote, *refs)
 
-    def push(self, remote: str, *refs: str) -> None:
-        """All of them or none, and nothing else."""
-        self.run("push", "--quiet", "--atomic", "--no-follow-tags", "--", remote, *refs)
+    def push(self, remote: str, *refs: str) -> bool:
+        """All of them or none, and nothing else. Whether any was new to the remote."""
+        said = self.run("push", "--porcelain", "--atomic", "--no-follow-tags", "--", remote, *refs)
+        return any(line.startswith("*\t") for line in said.splitlines())
 
 
 def open_repository(place: Path) -> Repository:

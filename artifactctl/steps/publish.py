@@ -12,7 +12,7 @@ from artifactctl.steps.preflight import Target, find_conflict, needs_commit
 from artifactctl.steps.release import DONE, OVERTAKEN, SKIPPED, Step
 from artifactctl.stores import Store
 
-INTENT = "unpushed"
+PREFIX, INTENT = "artifactctl-", ".unpushed"
 
 
 def overtaken(target: Target, repository: Repository, store: Store, *, dry_run: bool) -> Step | None:
@@ -40,8 +40,10 @@ def intend(target: Target, repository: Repository) -> None:
 
 def intents(repository: Repository) -> dict[str, str]:
     """The remote that each was meant for, by the name of the package."""
-    files = sorted((repository.common_dir / "artifactctl").glob(f"*.{INTENT}"))
-    return {file.stem: file.read_text(encoding="utf-8").strip() for file in files}
+    files = sorted(repository.common_dir.glob(f"{PREFIX}*{INTENT}"))
+    return {
+        file.name.removeprefix(PREFIX).removesuffix(INTENT): file.read_text(encoding="utf-8").strip() for file in files
+    }
 
 
 def push(target: Target, repository: Repository, store: Store, package: Package) -> Step:
@@ -52,7 +54,7 @@ def push(target: Target, repository: Repository, store: Store, package: Package)
 
 
 def _intent(target: Target, repository: Repository) -> Path:
-    return repository.common_dir / "artifactctl" / f"{target.package_name}.{INTENT}"
+    return repository.common_dir / f"{PREFIX}{target.package_name}{INTENT}"
 
 
 def _push(target: Target, repository: Repository, store: Store, package: Package) -> Step:
@@ -64,8 +66,9 @@ def _push(target: Target, repository: Repository, store: Store, package: Package
         if ref not in theirs:
             store.push(target.root, target.artifact, remote)
             heads = [f"HEAD:refs/heads/{branch}"] if branch else []
-            repository.push(remote, *heads, ref)
-            return Step("push", DONE, f"{remote}: {target.tag}" + (f" and {branch}" if branch else ""))
+            new = repository.push(remote, *heads, ref)  # not new: the same commit and tag, made in the same second
+            told = f"{remote}: {target.tag}" + (f" and {branch}" if branch else "")
+            return Step("push", DONE, told) if new else Step("push", SKIPPED, f"{remote} has {target.tag}")
     except GitFailed as error:
         refused = str(error)
     else:

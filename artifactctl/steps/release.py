@@ -42,7 +42,8 @@ class Release:
             return "planned"
         if any(step.status == OVERTAKEN for step in self.steps):
             return "unchanged"
-        published = any(step.status == DONE and step.name in PUBLISHING for step in self.steps)
+        pushing = [step for step in self.steps if step.name == "push"]
+        published = any(step.status == DONE for step in pushing or self.steps if step.name in PUBLISHING)
         return "released" if published else "unchanged"
 
 
