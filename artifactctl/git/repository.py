@@ -24,6 +24,7 @@ _QUIET = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_LITERAL_PATHSPECS": "1",  # a folder may be called [x]
 }
+_ADD = ("-c", "core.safecrlf=false", "add", "--")  # the artifact's bytes are compared; the rest is ours
 _FIELDS = ("%(refname:strip=2)", "%(objecttype)", "%(*objectname)", "%(taggerdate:unix)", "%(contents)")
 
 
@@ -75,7 +76,7 @@ class Repository:
             try:
                 return self._repository.git.execute(["git", *words], env={**_QUIET, **(env or {})}, **options)
             except git.GitCommandError as error:
-                said = str(error.stderr).strip().removeprefix("stderr:").strip().strip("'").strip()
+                said = "\n".join(filter(None, (_plain(error.stderr), _plain(error.stdout))))
                 if ".lock" in said and "File exists" in said and time.monotonic() < deadline:
                     if stream := options.get("istream"):
                         stream.seek(0)
@@ -182,7 +183,7 @@ class Repository:
         try:
             if old:
                 self.run("read-tree", old, env=own)
-            self.run("add", "--", *paths, env=own)
+            self.run(*_ADD, *paths, env=own)
             return self.run("write-tree", env=own)
         finally:
             Path(own["GIT_INDEX_FILE"]).unlink(missing_ok=True)
@@ -193,7 +194,7 @@ class Repository:
         made = old if old and tree == self.object_at(old, "") else self._commit_tree(tree, old, message)
         if made != old:
             self.run("update-ref", "-m", "commit: artifactctl release", f"refs/heads/{branch}", made, old or "0" * 40)
-        self.run("add", "--", *paths)  # the index of the working tree follows
+        self.run(*_ADD, *paths)  # the index of the working tree follows
         return made
 
     def _commit_tree(self, tree: str, parent: str | None, message: str) -> str:
@@ -244,12 +245,14 @@ class Repository:
 
 
 def open_repository(place: Path) -> Repository:
+    """The one around a place, which need not be there yet."""
     try:
         import git
     except ImportError as error:  # GitPython refuses to load where there is no git
         raise NotAvailable(f"git cannot be used: {str(error).splitlines()[0]}", hint="Install git.") from None
     try:
-        repository = git.Repo(place, search_parent_directories=True)
+        there = next(parent for parent in (place, *place.absolute().parents) if parent.is_dir())
+        repository = git.Repo(there, search_parent_directories=True)
     except (git.InvalidGitRepositoryError, git.NoSuchPathError):
         hint = "Run 'git init' and commit the project first; releases live in git tags."
         raise ReleaseError(f"{place.name or place} is not in a git repository", hint=hint) from None
@@ -257,6 +260,11 @@ def open_repository(place: Path) -> Repository:
         repository.close()
         raise ReleaseError("the repository is bare: it has no files", hint="Run it in a clone.")
     return Repository(repository)
+
+
+def _plain(told: object) -> str:
+    """Without what GitPython puts around it."""
+    return str(told).strip().removeprefix("stderr:").removeprefix("stdout:").strip().strip("'").strip()
 
 
 @contextlib.contextmanager

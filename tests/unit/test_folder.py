@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -206,3 +207,16 @@ def test_the_digest_of_a_folder_sees_names_contents_and_links(tmp_path: Path) ->
     fourth = folder.content_digest(place)
     assert len({first, second, third, fourth}) == 4
     assert folder.content_digest(tmp_path / "c") == folder.digest(tmp_path / "c")
+
+
+def test_a_version_that_has_a_tag_is_taken(tmp_path: Path) -> None:
+    home = tmp_path / "artifacts" / "m"
+    who = ("-c", "user.name=t", "-c", "user.email=t@example.com")
+    for words in (("init", "-q"), (*who, "commit", "-q", "--allow-empty", "-m", "x")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    for name in ("m/artifact_v3", "other/artifact_v8", "x/m/artifact_v9", "v10", "m/artifact_vx"):
+        subprocess.run(["git", "tag", name], cwd=tmp_path, check=True)
+    assert folder.next_free(home) == 4  # the folder of the model is not there at all
+    (home / "artifact_v5").mkdir(parents=True)
+    assert folder.next_free(home) == 6
+    assert folder.next_free(tmp_path / "artifacts" / "none") == 1
