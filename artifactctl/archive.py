@@ -69,7 +69,7 @@ def extract(path: Path, target: Path) -> Path:
         undo.callback(_clear, target, existed=existed)
         size = sum(member.size for member in contents.members)
         if shutil.disk_usage(target).free < size:
-            raise NotAvailable(f"{path} needs {size / 1e6:.0f} MB to be unpacked", hint=NO_SPACE_HINT)
+            raise NotAvailable(f"{path.name} needs {size / 1e6:.1f} MB to be unpacked", hint=NO_SPACE_HINT)
         for member in contents.members:
             try:
                 _extract(file, member, target, contents.digests[member.name])

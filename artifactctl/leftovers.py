@@ -83,6 +83,7 @@ def _git_files(repository: Repository) -> Iterator[Leftover]:
     homes |= {place: f"of {name}" for name, place in repository.local_remotes().items()}
     for home, name in homes.items():
         locks = [*home.glob("*.lock"), *(home / "refs").rglob("*.lock"), *home.glob("artifactctl-*.index*")]
+        locks += home.glob("objects/tmp_objdir-*")  # what a push had brought, not yet taken in
         stale = [path for path in locks if time.time() - path.stat().st_mtime > STALE_S]
         if stale and not _git_is_alive(repository.root, home):
             for path in sorted(stale):

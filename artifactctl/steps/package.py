@@ -41,7 +41,7 @@ def package(artifact: Path, output: Path, crew: Crew, say: Say, expected: str | 
     target, part = output / f"{name}.zip", output / f".{name}.zip.part"
     if expected and target.is_file() and folder.digest(target) == expected:
         return Package(target, expected, target.stat().st_size, "unchanged")
-    part.unlink(missing_ok=True)
+    _remove_parts(part)
     try:
         say("packaging through Olive")
         _write(artifact.resolve(), metadata, part.resolve(), time, crew)
@@ -49,7 +49,13 @@ def package(artifact: Path, output: Path, crew: Crew, say: Say, expected: str | 
         _prove(part, crew)
         return settle(part, target)
     finally:
-        part.unlink(missing_ok=True)
+        _remove_parts(part)
+
+
+def _remove_parts(part: Path) -> None:
+    """Also what the child had not finished when it ended."""
+    for left in part.parent.glob(f"{part.name}*"):
+        left.unlink(missing_ok=True)
 
 
 def settle(part: Path, target: Path) -> Package:

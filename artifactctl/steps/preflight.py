@@ -166,7 +166,7 @@ def _state_problems(target: Target, repository: Repository, store: Store) -> lis
             Problem("the clone is shallow, so earlier releases are not all here", "git fetch --unshallow --tags")
         )
     made = f"{inside(repository, target.dist)}/"
-    parts = {inside(repository, folder.part_of(path)) for path in (*store.belongings(target.artifact), target.baseline)}
+    parts = {inside(repository, folder.part_of(path)) for path in (*store.belongings(target.artifact), *beside(target))}
     _, others = own_changes(target, repository, store)
     others = [path for path in others if not path.startswith(made) and path not in parts]
     if others:

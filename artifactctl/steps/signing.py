@@ -111,10 +111,7 @@ def sign(path: Path, signer: Signer, signature: Path | None, limits: Limits, *, 
     if target.exists():
         return _unchanged(path, target, asked, child)
     found = child.ask("sign_files" if signer.private_key else "sign_keyless", asked)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f"{target.name}.part")
-    part.write_text(found["text"], encoding="utf-8", newline="\n")
-    part.replace(target)
+    folder.write_whole(target, found["text"])
     return Signed(path, target, found["by"], found["files"], "signed")
 
 
