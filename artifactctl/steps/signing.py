@@ -11,7 +11,7 @@ from typing import Any
 from artifactctl import inspection
 from artifactctl.environment import package_versions
 from artifactctl.errors import ArtifactDamaged, Conflict, NotAvailable
-from artifactctl.folder import shown
+from artifactctl.folder import shown, write_whole
 from artifactctl.process import OperationFailed, Worker, WorkerDied
 from artifactctl.project import Limits
 
@@ -111,7 +111,7 @@ def sign(path: Path, signer: Signer, signature: Path | None, limits: Limits, *, 
     if target.exists():
         return _unchanged(path, target, asked, child)
     found = child.ask("sign_files" if signer.private_key else "sign_keyless", asked)
-    folder.write_whole(target, found["text"])
+    write_whole(target, found["text"])
     return Signed(path, target, found["by"], found["files"], "signed")
 
 
