@@ -295,8 +295,30 @@ def test_two_releases_at_once(project: Path, tmp_path: Path) -> None:
     assert statuses in (["released", "unchanged"], ["conflict", "released"])
     assert all(code in (0, 11) for _, code in ended)
     tag = git(project.parent / "remote.git", "rev-parse", "mlp/artifact_v1")
-    winners = [place for place in (project, other) if git(place, "rev-parse", "mlp/artifact_v1", check=False) == tag]
-    assert winners
+    assert {git(place, "rev-parse", "mlp/artifact_v1") for place in (project, other)} == {tag}
+
+
+def test_a_copied_folder_is_no_version(project: Path) -> None:
+    shutil.copytree(project / "artifacts/mlp", project / "artifacts/other")
+    done = run_cli("release", "other", "--json", cwd=project)
+    assert (done.code, "an artifact of 'mlp'" in done.json["error"]["message"]) == (10, True)
+    assert not (project / "dist").exists()
+
+
+def test_a_remote_tag_with_other_content_is_seen_before_anything_is_written(project: Path) -> None:
+    git(project, "tag", "-a", "mlp/artifact_v1", "-m", "x\n\nArtifact-Digest: sha256:" + "0" * 64)
+    git(project, "push", "-q", "origin", "mlp/artifact_v1")
+    git(project, "tag", "-d", "mlp/artifact_v1")
+    assert refused(project, "--push").code == 11
+
+
+def test_a_place_that_cannot_be_written_to(project: Path) -> None:
+    (project / "dist").write_text("a file")
+    git(project, "add", "dist")
+    git(project, "commit", "-qm", "odd")
+    before = git(project, "rev-parse", "HEAD")
+    done = run_cli("release", "mlp", "--json", cwd=project)
+    assert (done.code, git(project, "rev-parse", "HEAD"), git(project, "tag")) == (9, before, "")
 
 
 def test_doctor_names_what_a_kill_leaves(project: Path) -> None:
