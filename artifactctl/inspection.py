@@ -35,8 +35,11 @@ def existing_file(path: Path) -> None:
 
 def opened(path: Path, scratch: Path) -> tuple[Path, dict[str, Any]]:
     """The folder of an artifact that is whole, and its metadata; a package is unpacked below `scratch` first."""
-    if not archive.is_package(path):
-        return path, whole_artifact(path)
+    return unpacked(path, scratch) if archive.is_package(path) else (path, whole_artifact(path))
+
+
+def unpacked(path: Path, scratch: Path) -> tuple[Path, dict[str, Any]]:
+    """Of a package; the digests that are taken on the way out are not taken again."""
     target = Path(tempfile.mkdtemp(prefix="package-", dir=scratch))
     found = archive.extract(path, target)
     listed, _ = folder.parse_sums((target / folder.SUMS).read_bytes())
