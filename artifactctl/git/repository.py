@@ -28,15 +28,10 @@ _ADD = ("-c", "core.safecrlf=false", "add", "--")  # the artifact's bytes are co
 _FIELDS = ("%(refname:strip=2)", "%(objecttype)", "%(*objectname)", "%(taggerdate:unix)", "%(contents)")
 
 
-class GitFailed(ReleaseError):
-    """git said no; the text is what it said."""
+class GitFailed(Exception):
+    """git said no; the text is what it said. Where nobody handles it, the release ends with it."""
 
-    default_hint = "Mend what git says, and run it again."
     status = 0  # of git itself
-
-    @property
-    def name(self) -> str:
-        return ReleaseError.__name__
 
 
 class Repository:
@@ -51,8 +46,10 @@ class Repository:
     def __enter__(self) -> Repository:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._repository.close()
+        if isinstance(error, GitFailed):
+            raise ReleaseError(str(error), hint="Mend what git says, and run it again.") from None
 
     def run(self, *words: str, env: Mapping[str, str] | None = None, given: str | None = None) -> str:
         """One git command; its output. `given` is for its stdin."""
