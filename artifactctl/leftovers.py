@@ -84,10 +84,17 @@ def _git_files(repository: Repository) -> Iterator[Leftover]:
     for home, name in homes.items():
         locks = [*home.glob("*.lock"), *(home / "refs").rglob("*.lock"), *home.glob("artifactctl-*.index*")]
         locks += home.glob("objects/tmp_objdir-*")  # what a push had brought, not yet taken in
-        stale = [path for path in locks if time.time() - path.stat().st_mtime > STALE_S]
+        stale = [path for path in locks if _age_s(path) > STALE_S]
         if stale and not _git_is_alive(repository.root, home):
             for path in sorted(stale):
                 yield Leftover(f"a git that was killed left {path.relative_to(home).as_posix()} ({name})", MEND, path)
+
+
+def _age_s(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:  # its git has just ended
+        return 0.0
 
 
 def _git_is_alive(*places: Path) -> bool:
