@@ -29,9 +29,11 @@ _FIELDS = ("%(refname:strip=2)", "%(objecttype)", "%(*objectname)", "%(taggerdat
 
 
 class GitFailed(Exception):
-    """git said no; the text is what it said. Where nobody handles it, the release ends with it."""
+    """git said no; the text is what it said. What nobody expected leaves the repository as a ReleaseError."""
 
-    status = 0  # of git itself
+    def __init__(self, said: str, status: int) -> None:
+        super().__init__(said)
+        self.status = status
 
 
 class Repository:
@@ -49,7 +51,7 @@ class Repository:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._repository.close()
         if isinstance(error, GitFailed):
-            raise ReleaseError(str(error), hint="Mend what git says, and run it again.") from None
+            raise ReleaseError(f"git failed: {error}", hint="Mend what git says, and run it again.") from None
 
     def run(self, *words: str, env: Mapping[str, str] | None = None, given: str | None = None) -> str:
         """One git command; its output. `given` is for its stdin."""
@@ -79,9 +81,8 @@ class Repository:
                         stream.seek(0)
                     time.sleep(0.1)
                     continue
-                failed = GitFailed(said or f"git {words[0]} failed")
-                failed.status = int(error.status) if isinstance(error.status, int) else 0
-                raise failed from None
+                status = error.status if isinstance(error.status, int) else 0
+                raise GitFailed(said or f"git {words[0]} failed", status) from None
 
     def _found(self, *words: str) -> str | None:
         try:
