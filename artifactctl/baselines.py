@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from artifactctl import schema
+from artifactctl import jsontext
 from artifactctl.errors import ConfigError
 from artifactctl.records import Session, Timing
 
@@ -42,24 +42,7 @@ def content(
     }
 
 
-def write(path: Path, data: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
-    part.replace(path)
-
-
 def read(path: Path) -> dict[str, Any] | None:
     """None where there is none; what cannot be read is an error, never a pass."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        hint = "Save it anew with 'artifactctl bench ARTIFACT --save-baseline'."
-        raise ConfigError(f"{path.name} cannot be read: {error}", hint=hint) from None
-    if found := schema.problems(data, "baseline"):
-        hint = "Save it anew with 'artifactctl bench ARTIFACT --save-baseline'."
-        raise ConfigError(f"{path.name}: {found[0].message}", hint=hint)
-    mapping: dict[str, Any] = data
-    return mapping
+    hint = "Save it anew with 'artifactctl bench ARTIFACT --save-baseline'."
+    return jsontext.read(path, "baseline", ConfigError, hint)

@@ -9,7 +9,18 @@ from typing import Any
 
 from artifactctl import __version__, folder, recipes, schema, yamlfile
 from artifactctl.errors import ConfigError, SourceError
-from artifactctl.project import Bound, Budgets, Data, Equivalence, InputSpec, Latency, ModelConfig, Project, Source
+from artifactctl.project import (
+    Bound,
+    Budgets,
+    Data,
+    Equivalence,
+    InputSpec,
+    Latency,
+    ModelConfig,
+    Project,
+    Release,
+    Source,
+)
 from artifactctl.resources import schema_path
 from artifactctl.versions import is_model_name, model_name_from
 
@@ -38,7 +49,7 @@ def load(path: Path, *, remember: bool = False) -> Project:
         if remember and memo.parent.is_dir():
             memo.write_text(mark, encoding="utf-8")
     models = {name: _model(name, entry) for name, entry in document.data["models"].items()}
-    return Project(path.resolve().parent, models, path)
+    return Project(path.resolve().parent, models, path, Release(**(document.data.get("release") or {})))
 
 
 def _demand_valid(document: yamlfile.Document) -> None:
@@ -122,6 +133,7 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
         latency=_latency(latency),
         budgets=Budgets((entry.get("memory") or {}).get("max_mb"), (entry.get("size") or {}).get("max_mb")),
         providers=tuple(entry.get("providers") or ("cpu",)),
+        license=entry.get("license"),
     )
 
 

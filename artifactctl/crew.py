@@ -16,6 +16,7 @@ from artifactctl.project import Limits
 
 LONGEST_MESSAGE = 3000
 OLIVE_LOAD_S = 600.0
+HOME_PREFIX, ALIVE = "artifactctl-crew-", "alive.lock"  # a folder whose lock nobody holds is of a killed command
 
 
 class Crew:
@@ -27,13 +28,17 @@ class Crew:
     def __init__(self, *, limits: Limits | None = None, verbose: bool = False) -> None:
         self.limits = limits or Limits()
         self._verbose = verbose
-        self._home = tempfile.TemporaryDirectory(prefix="artifactctl-", ignore_cleanup_errors=True)
+        from filelock import FileLock
+
+        self._home = tempfile.TemporaryDirectory(prefix=HOME_PREFIX, ignore_cleanup_errors=True)
+        self._alive = FileLock(Path(self._home.name) / ALIVE)
+        self._alive.acquire()
         self.scratch, self._root = Path(self._home.name), Path.cwd()
         self.kept: Path | None = None  # where what is proved different may be left
         self._workers: dict[str, Worker] = {}
 
     @contextlib.contextmanager
-    def working_in(self, scratch: Path, root: Path, kept: Path) -> Iterator[None]:
+    def working_in(self, scratch: Path, root: Path, kept: Path | None) -> Iterator[None]:
         """For one model: its scratch folder, the folder that its own code is run in, and where evidence may stay."""
         before = self.scratch, self._root, self.kept
         self.scratch, self._root, self.kept = scratch, root, kept
@@ -110,4 +115,5 @@ class Crew:
     ) -> None:
         for name in list(self._workers):
             self.dismiss(name)
+        self._alive.release()
         self._home.cleanup()

@@ -18,6 +18,8 @@ NEEDED_TO = {
     "onnxoptimizer": ("build", "build"),
     "onnxscript": ("build from PyTorch", "build"),
     "safetensors": ("read .safetensors weights", "build"),
+    "model-signing": ("sign", "sign"),
+    "pyOpenSSL": ("sign", "sign"),
 }
 
 
@@ -25,7 +27,8 @@ def diagnose(*, verbose: bool) -> dict[str, Any]:
     here = environment.describe()
     runtime = _runtime(verbose)
     data: dict[str, Any] = {key: here[key] for key in ("artifactctl", "python", "system", "machine", "cpu", "cores")}
-    data["packages"] = [_package(name, here["packages"]) for name in ("numpy", "onnx", *NEEDED_TO)]
+    versions = here["packages"] | environment.package_versions(tuple(NEEDED_TO))
+    data["packages"] = [_package(name, versions) for name in ("numpy", "onnx", *NEEDED_TO)]
     data["runtimes"] = sorted(name for name in here["packages"] if name.startswith("onnxruntime"))
     data["providers"] = _providers(runtime["providers"])
     data["git"] = git.describe(Path.cwd())

@@ -40,14 +40,18 @@ def describe() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "packages": package_versions(),
     }
-    if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
-        described["date"] = _date(epoch)
+    if date := source_date():
+        described["date"] = date.isoformat()
     return described
 
 
-def _date(epoch: str) -> str:
+def source_date() -> datetime | None:
+    """SOURCE_DATE_EPOCH, the one time that may stand in what we write; None where it is not set."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if not epoch:
+        return None
     try:
-        return datetime.fromtimestamp(int(epoch), UTC).isoformat()
+        return datetime.fromtimestamp(int(epoch), UTC)
     except (ValueError, OverflowError, OSError):
         hint = "It is a whole number of seconds, as 'date +%s' prints; or unset it."
         raise ConfigError(f"SOURCE_DATE_EPOCH is {epoch!r}, which is not a time", hint=hint) from None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from artifactctl import folder
 from artifactctl.errors import ConfigError, SourceError
+from artifactctl.pointers import pointer_in
 from artifactctl.project import ModelConfig
 from artifactctl.recipes import OLIVE_PREFIX, RECIPES_VERSION
 
@@ -32,6 +33,12 @@ def declared_files(config: ModelConfig, root: Path) -> dict[str, Path]:
     return found
 
 
+def data_files(config: ModelConfig, root: Path) -> dict[str, str]:
+    """What each file of the user's data is for: samples, labels, calibration; under the names that metadata records."""
+    names = {path: name for name, path in declared_files(config, root).items()}
+    return {use: names[root / text] for use, text in asdict(config.data).items() if text and root / text in names}
+
+
 def recorded_name(text: str) -> str:
     return Path(text).name if Path(text).is_absolute() else Path(text).as_posix()
 
@@ -42,10 +49,11 @@ def check_files(config: ModelConfig, root: Path) -> None:
     parts = (target.rpartition(":")[0] if config.source.kind == "torch" else target, config.source.weights)
     source = {recorded_name(part) for part in parts if part}
     for name, path in declared_files(config, root).items():
-        if path.is_file():
+        pointer = pointer_in(path)
+        if path.is_file() and pointer is None:
             continue
-        what = "is a folder" if path.is_dir() else "does not exist"
-        hint = "Check the spelling; paths in a configuration are relative to its folder."
+        what = f"is {pointer}, not the file" if pointer else "is a folder" if path.is_dir() else "does not exist"
+        hint = folder.elsewhere(path) or "Check the spelling; paths in a configuration are relative to its folder."
         kind = SourceError if name in source else ConfigError
         raise kind(f"{name} {what}", hint=hint)
 
@@ -65,18 +73,45 @@ def config_digest(config: ModelConfig) -> str:
     Speed gates and budgets judge a version; they do not make another one.
     """
     made_from = {key: value for key, value in asdict(config).items() if key not in ("latency", "budgets")}
+    if made_from["license"] is None:  # a key that came later: what was built before it is unchanged
+        del made_from["license"]
     text = json.dumps({"recipes_version": RECIPES_VERSION} | made_from, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def is_unchanged(config: ModelConfig, root: Path, metadata: Mapping[str, Any]) -> bool:
-    """Whether an artifact was made from just this configuration and these files; reads bytes, imports nothing heavy."""
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Between what an artifact was made from and what is here; None where there is no such file."""
+
+    path: str | None  # None: the configuration itself
+    recorded: str | None
+    found: str | None
+
+    def describe(self) -> str:
+        if self.path is None:
+            return "the configuration has changed"
+        if self.found is None:
+            return f"{self.path} is missing (its sha256 was {self.recorded})"
+        if self.recorded is None:
+            return f"{self.path} is new (sha256 {self.found})"
+        return f"{self.path} has changed (sha256 was {self.recorded}, is {self.found})"
+
+
+def differences(config: ModelConfig, root: Path, metadata: Mapping[str, Any]) -> Iterator[Difference]:
+    """Where this configuration and these files are not those of an artifact; reads bytes, imports nothing heavy."""
     source = metadata["source"]
-    if source["config_sha256"] != config_digest(config):
-        return False
+    if source["config_sha256"] != (here := config_digest(config)):
+        yield Difference(None, source["config_sha256"], here)
     declared = declared_files(config, root)
     for entry in source["files"]:
         path = declared.get(entry["path"], root / entry["path"])
-        if not path.is_file() or path.stat().st_size != entry["size_bytes"] or folder.digest(path) != entry["sha256"]:
-            return False
-    return set(declared) <= {entry["path"] for entry in source["files"]}
+        found = folder.digest(path) if path.is_file() else None
+        if found != entry["sha256"]:
+            yield Difference(entry["path"], entry["sha256"], found)
+    for name in sorted(declared.keys() - {entry["path"] for entry in source["files"]}):
+        yield Difference(name, None, folder.digest(declared[name]) if declared[name].is_file() else None)
+
+
+def is_unchanged(config: ModelConfig, root: Path, metadata: Mapping[str, Any]) -> bool:
+    """Whether an artifact was made from just this configuration and these files."""
+    return next(differences(config, root, metadata), None) is None

@@ -16,8 +16,10 @@ from artifactctl.resources import template_text
 from artifactctl.versions import parse_folder_name
 
 SCHEMA_VERSION = 1
+MEASURED = ("latency_ms", "latency", "files")
 MOST_TEXTS = 3
-_DATA_BLOCK = re.compile(r"^# <data>\n.*?^# </data>\n", re.MULTILINE | re.DOTALL)
+DATA_STATEMENT = "DATA: dict[str, Any] = "
+DATA_BLOCK = re.compile(r"^# <data>\n.*?^# </data>\n", re.MULTILINE | re.DOTALL)
 
 
 def dump(metadata: Mapping[str, Any]) -> str:
@@ -47,21 +49,32 @@ def read(folder: Path) -> dict[str, Any]:
     return mapping
 
 
-def disagreements(folder: Path, data: Mapping[str, Any]) -> list[str]:
-    """Where the metadata and the files tell two stories; SHA256SUMS alone can be written anew by anyone."""
+def without_measurements(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What the same inputs give again to the byte: no times, and no digests of files that hold times."""
+    kept = {key: value for key, value in data.items() if key not in MEASURED}
+    bare = [{key: value for key, value in entry.items() if key != "latency"} for entry in data["recipe"]["candidates"]]
+    return kept | {"recipe": {**data["recipe"], "candidates": bare}}
+
+
+def disagreements(folder: Path, data: Mapping[str, Any], known: Mapping[str, str] | None = None) -> list[str]:
+    """Where the metadata and the files tell two stories; SHA256SUMS alone can be written anew by anyone.
+
+    `known` are digests that were just found right; without them the files are read.
+    """
     found = []
     if data["version"] != parse_folder_name(folder.name) and parse_folder_name(folder.name):
         found.append(f"metadata.yaml is of version {data['version']}, but the folder is {folder.name}")
     for entry in data["files"]:
         path = folder / entry["path"]
-        if not path.is_file() or digest(path) != entry["sha256"]:
+        real = known.get(entry["path"]) if known is not None else digest(path) if path.is_file() else None
+        if real != entry["sha256"]:
             found.append(f"{entry['path']} is not the file that metadata.yaml describes")
     return found
 
 
-def render_validate(metadata: Mapping[str, Any]) -> str:
-    """validate.py is a function of the metadata and the template alone."""
-    data = {
+def validate_data(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What validate.py knows of its artifact."""
+    return {
         "model_name": metadata["model_name"],
         "version": metadata["version"],
         "session": metadata["session"],
@@ -69,8 +82,13 @@ def render_validate(metadata: Mapping[str, Any]) -> str:
         "plan": {key: metadata["reference"]["samples"][key] for key in ("seed", "batched", "inputs", "states", "sets")},
         "providers": {name: provider.execution_provider for name, provider in PROVIDERS.items()},
     }
-    block = f"# <data>\nDATA: dict[str, Any] = {pprint.pformat(data, width=110, sort_dicts=False)}\n# </data>\n"
-    return _DATA_BLOCK.sub(lambda _: block, template_text("validate.py"), count=1)
+
+
+def render_validate(metadata: Mapping[str, Any]) -> str:
+    """validate.py is a function of the metadata and the template alone."""
+    data = pprint.pformat(validate_data(metadata), width=110, sort_dicts=False)
+    block = f"# <data>\n{DATA_STATEMENT}{data}\n# </data>\n"
+    return DATA_BLOCK.sub(lambda _: block, template_text("validate.py"), count=1)
 
 
 def render_card(metadata: Mapping[str, Any]) -> str:
@@ -99,6 +117,7 @@ def render_card(metadata: Mapping[str, Any]) -> str:
         if metadata["latency_ms"] is None
         else "; ".join([f"{metadata['latency_ms']:.4g} ms (median){speed}", *map(_cell, speed_texts(metadata))]),
         "accuracy": "not measured" if drop is None else f"{drop:+.4f}",
+        "license": _cell(metadata["source"].get("license") or "not given"),
         "portability": model["portability"],
         "golden": _golden(metadata["reference"]["golden"]),
         "inputs": "\n".join(_value_row(value) for value in model["inputs"]) or "| – | – | – |",
@@ -112,6 +131,15 @@ def render_card(metadata: Mapping[str, Any]) -> str:
 
 def warnings(meta: Mapping[str, Any]) -> list[str]:
     """What a reader must know before believing the proof."""
+    found = coverage_texts(meta)
+    vacuous = [output["name"] for output in meta["equivalence"]["outputs"] if output["vacuous"]]
+    if vacuous:
+        found.append(f"constant over all samples, so nothing is proved about: {', '.join(vacuous)}")
+    return found + speed_texts(meta, proved=False)
+
+
+def coverage_texts(meta: Mapping[str, Any]) -> list[str]:
+    """What of the source the samples did not reach."""
     found = []
     for branch in meta["reference"]["samples"]["branches"]:
         if len(branch["taken"]) < 2:
@@ -122,10 +150,7 @@ def warnings(meta: Mapping[str, Any]) -> list[str]:
         found.append(f"{count} branches lie inside other branches or loops; which of their sides ran is not known")
     for symbol in meta["reference"]["samples"]["single_size"]:
         found.append(f"the source takes one size of {symbol!r} only, as far as it was tried")
-    vacuous = [output["name"] for output in meta["equivalence"]["outputs"] if output["vacuous"]]
-    if vacuous:
-        found.append(f"constant over all samples, so nothing is proved about: {', '.join(vacuous)}")
-    return found + speed_texts(meta, proved=False)
+    return found
 
 
 def speed_texts(meta: Mapping[str, Any], *, proved: bool = True) -> list[str]:

@@ -1,39 +1,81 @@
-"""The flow, on one screen: source -> reference -> candidates -> proof -> measurement -> choice -> artifact_vN."""
+"""The flow, on one screen: source -> reference -> candidates -> proof -> measurement -> choice -> artifact_vN.
+
+And what comes after it: artifact_vN -> package -> commit -> tag -> push.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from artifactctl import folder, recipes
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, OptimizeError
 from artifactctl.folder import ArtifactFolder
+from artifactctl.git.repository import open_repository
 from artifactctl.inputs import check_files, demand_same_files
-from artifactctl.project import BuildRequest, Say
+from artifactctl.project import BuildRequest, ReleaseRequest, Say
 from artifactctl.records import SOURCE_RECIPE, Candidate, Choice, LatencyReport, ReferenceModel, Tried
+from artifactctl.steps import publish
+from artifactctl.steps import release as steps
 from artifactctl.steps.assemble import assemble
-from artifactctl.steps.choose import any_holds, choose
+from artifactctl.steps.choose import any_holds, choose, choose_again
+from artifactctl.steps.diff import release_notes
 from artifactctl.steps.explain import explain
 from artifactctl.steps.export import make_reference
 from artifactctl.steps.measure import measure, sample_of
 from artifactctl.steps.optimize import check_olive_file, optimize
+from artifactctl.steps.package import package as make_package
+from artifactctl.steps.preflight import choose as choose_target
+from artifactctl.steps.preflight import demand_ready, demand_tag_free_or_equal, previous_release, warnings
+from artifactctl.steps.release import Release
 from artifactctl.steps.search import search
-from artifactctl.steps.sides import Side
+from artifactctl.steps.sides import Side, side_of
 from artifactctl.steps.source import read_source
 from artifactctl.steps.standing import Contender, demand_not_slower, stand
 from artifactctl.steps.verify import prove
+from artifactctl.stores import store_of
+from artifactctl.tags import message
 from artifactctl.unchanged import find_unchanged
 
 
 def build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
     """One model, from its source to a proven version."""
+    with _at_work(request, crew) as scratch:
+        if found := find_unchanged(request, say):  # another build may have finished while this one waited
+            return found
+        reference, tried = _candidates(request, scratch, crew, say)
+        say("measuring against the source in pairs")
+        measured = _measure(reference, tried, crew)
+        choice = choose(measured, _source_itself(reference, measured, crew))
+        standing = _against_the_past(reference, choice, request.home, crew, say)
+        demand_not_slower(standing, choice, crew)
+        demand_same_files(reference.source.files, request.config, request.root)
+        say(f"writing {request.config.name}/artifact_v{folder.next_free(request.home)}")
+        return assemble(reference, choice, standing, request.home, scratch, crew)
+
+
+def rebuild(request: BuildRequest, recorded: Mapping[str, Any], crew: Crew, say: Say) -> ArtifactFolder | str:
+    """A recorded version once more, into another place: proved, not timed. A text says why it cannot be had."""
+    with _at_work(request, crew) as scratch:
+        reference, tried = _candidates(request, scratch, crew, say)
+        source = Tried(_reference_form(reference), reference.itself)
+        choice = choose_again(tried, source, recorded["recipe"]["candidates"])
+        demand_same_files(reference.source.files, request.config, request.root)
+        return choice if isinstance(choice, str) else assemble(reference, choice, {}, request.home, scratch, crew)
+
+
+@contextlib.contextmanager
+def _at_work(request: BuildRequest, crew: Crew) -> Iterator[Path]:
+    """A scratch folder for a build that has what it needs."""
     config = request.config
     check_files(config, request.root)
     if find_spec("olive") is None:
         raise NotAvailable("Olive is not installed, and every recipe needs it", hint="pip install 'artifactctl[build]'")
-    names, named_by_user = recipes.expand(config.recipes)
-    for name in names:
+    for name in recipes.expand(config.recipes)[0]:
         if name.startswith(recipes.OLIVE_PREFIX):
             file = name.removeprefix(recipes.OLIVE_PREFIX)
             check_olive_file(request.root / file, file)
@@ -41,27 +83,25 @@ def build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
         folder.workplace(request.artifacts, config.name) as scratch,
         crew.working_in(scratch, request.root, folder.kept_place(request.artifacts, config.name)),
     ):
-        if found := find_unchanged(request, say):  # another build may have finished while this one waited
-            return found
-        crew.olive  # noqa: B018 - loads while the source is read and exported
-        say(f"reading {config.source.target}")
-        source = read_source(config, request.root, scratch, crew)
-        say("asking the source for its answers")
-        reference = make_reference(source, config.providers[0], scratch, crew)
-        tried = [_try(reference, name, scratch, crew, say) for name in names]
-        reference, tried = search(reference, tried, scratch, crew)
-        tried = [explain(reference, item, scratch, crew) for item in tried]
-        if named_by_user and all(item.candidate.broken for item in tried):
-            reasons = "\n".join(f"  {item.candidate.recipe}: {item.candidate.failure}" for item in tried)
-            raise OptimizeError(f"no recipe gave a model\n{reasons}")
-        say("measuring against the source in pairs")
-        measured = _measure(reference, tried, crew)
-        choice = choose(measured, _source_itself(reference, measured, crew))
-        standing = _against_the_past(reference, choice, request.home, crew, say)
-        demand_not_slower(standing, choice, crew)
-        demand_same_files(reference.source.files, config, request.root)
-        say(f"writing {config.name}/artifact_v{folder.next_free(request.home)}")
-        return assemble(reference, choice, standing, request.home, scratch, crew)
+        yield scratch
+
+
+def _candidates(request: BuildRequest, scratch: Path, crew: Crew, say: Say) -> tuple[ReferenceModel, list[Tried]]:
+    """The source's own answers, and every recipe proved against them."""
+    config = request.config
+    names, named_by_user = recipes.expand(config.recipes)
+    crew.olive  # noqa: B018 - loads while the source is read and exported
+    say(f"reading {config.source.target}")
+    source = read_source(config, request.root, scratch, crew)
+    say("asking the source for its answers")
+    reference = make_reference(source, config.providers[0], scratch, crew)
+    tried = [_try(reference, name, scratch, crew, say) for name in names]
+    reference, tried = search(reference, tried, scratch, crew)
+    tried = [explain(reference, item, scratch, crew) for item in tried]
+    if named_by_user and all(item.candidate.broken for item in tried):
+        reasons = "\n".join(f"  {item.candidate.recipe}: {item.candidate.failure}" for item in tried)
+        raise OptimizeError(f"no recipe gave a model\n{reasons}")
+    return reference, tried
 
 
 def _try(reference: ReferenceModel, name: str, scratch: Path, crew: Crew, say: Say) -> Tried:
@@ -82,11 +122,14 @@ def _measure(reference: ReferenceModel, tried: list[Tried], crew: Crew) -> list[
 
 def _source_itself(reference: ReferenceModel, tried: list[Tried], crew: Crew) -> Tried:
     """The source in reference form: proved already, and measured against itself when it is the choice."""
-    candidate = Candidate(SOURCE_RECIPE, reference.path, reference.precision, reference.size_bytes)
-    itself = Tried(candidate, reference.itself)
+    itself = Tried(_reference_form(reference), reference.itself)
     if any_holds(tried):
         return itself
     return measure(reference, itself, reference.source.config.latency.budget_s, crew)
+
+
+def _reference_form(reference: ReferenceModel) -> Candidate:
+    return Candidate(SOURCE_RECIPE, reference.path, reference.precision, reference.size_bytes)
 
 
 def _against_the_past(
@@ -98,3 +141,38 @@ def _against_the_past(
     side = Side("the new model", path, known_as=config.name)
     contender = Contender(side, sample_of(reference), reference.session, reference.seed)
     return stand(contender, home, folder.next_free(home), config.latency, crew, say)
+
+
+def release(request: ReleaseRequest, crew: Crew, say: Say) -> Release:
+    """One version, from its folder to a published tag. Every step looks first, so a second run goes on."""
+    with open_repository(request.root) as repository:
+        remote = (request.remote or repository.default_remote() or "origin") if request.push else None
+        target = choose_target(request.reference, request.project, request.root, remote)
+        store = store_of(request.project.release.store if request.project else "git")
+        demand_tag_free_or_equal(target, repository)
+        if target.remote and (found := publish.overtaken(target, repository, store, dry_run=request.dry_run)):
+            return Release(target.tag, repository.commit_at(f"refs/tags/{target.tag}"), (found,), warnings(target))
+        demand_ready(target, repository, store, resume=request.resume)
+        if request.dry_run:
+            return Release(target.tag, None, steps.planned(target, repository, store), warnings(target))
+        with (
+            folder.workplace(request.root / "artifacts", target.model) as scratch,
+            crew.working_in(scratch, request.root, None),
+        ):
+            known = steps.published_digest(target, repository)
+            package = make_package(target.artifact, target.dist, crew, say, known)
+            subject, trailers = steps.subject(target.metadata), steps.trailers(target, package)
+            notes = steps.published_notes(target, repository) or release_notes(
+                previous_release(target, scratch), side_of(target.artifact), crew
+            )
+            done = [steps.packaged(package), steps.write_baseline(target, repository)]
+            if target.remote:
+                publish.intend(target, repository)
+            commit, step = steps.commit(target, repository, store, message(subject, target.title, trailers))
+            tagged = steps.tag(target, repository, commit, message(subject, notes, trailers), package)
+            done += [step, tagged, steps.write_dist(target, package, notes)]
+            if target.remote:
+                say(f"pushing to {target.remote}")
+                done.append(publish.push(target, repository, store, package))
+            commit = repository.commit_at(f"refs/tags/{target.tag}") or commit
+            return Release(target.tag, commit, tuple(done), warnings(target), package)

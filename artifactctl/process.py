@@ -1,4 +1,4 @@
-"""The only starter of child processes: a worker that runs one operation at a time on the heavy side.
+"""The only starter of child processes: a worker that runs one operation at a time on the heavy side, and programs.
 
 A native crash, a hang or a stray print in ONNX Runtime, torch or Olive stays in the child. Requests and answers
 are JSON lines; the child's own stdout and stderr go to a log. The child dies with its parent, however that dies.
@@ -14,7 +14,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -32,6 +33,54 @@ _QUIET = {
     "PYTHONUTF8": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
+
+# Another program asks nobody, reports to nobody, and hands out contents where a CI job asked for pointers only.
+_UNATTENDED = {"CI": "1", "DVC_NO_ANALYTICS": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "0"}
+NOT_FOUND = 127
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What another program left: its exit code (127: there is no such program), stdout and stderr."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def why(self) -> str:
+        """Its last words, for a message."""
+        lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
+        wrong = [line for line in lines if line.lower().startswith(("error", "fatal"))]
+        return (wrong or lines or [f"it ended with exit code {self.code}"])[-1]
+
+
+def run(
+    words: Sequence[str | Path],
+    cwd: Path,
+    *,
+    given: bytes = b"",
+    output: Path | None = None,
+    timeout_s: float = 3600.0,
+) -> Ended:
+    """Another program (git-lfs, dvc) to its end, without a shell; `output`: a file for a large stdout."""
+    with output.open("wb") if output else contextlib.nullcontext(subprocess.PIPE) as sink:
+        try:
+            done = subprocess.run(
+                [str(word) for word in words],
+                cwd=cwd,
+                env={**os.environ, **_UNATTENDED},
+                input=given,
+                stdout=sink,
+                stderr=subprocess.PIPE,
+                timeout=timeout_s,
+                check=False,
+            )
+        except FileNotFoundError:
+            return Ended(NOT_FOUND, "", f"{words[0]} is not installed")
+        except subprocess.TimeoutExpired:
+            return Ended(-9, "", f"{words[0]} did not end within {timeout_s:g} s")
+    return Ended(done.returncode, (done.stdout or b"").decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
 class WorkerDied(Exception):

@@ -88,6 +88,12 @@ class ModelConfig:
     latency: Latency = Latency()
     budgets: Budgets = Budgets()
     providers: tuple[str, ...] = ("cpu",)
+    license: str | None = None  # an SPDX expression, or any text
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    store: str = "git"  # where the bytes of a released artifact live: git, lfs, dvc
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,7 @@ class Project:
     root: Path
     models: Mapping[str, ModelConfig]
     config_path: Path | None = None
+    release: Release = Release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +128,14 @@ class BuildRequest:
     @property
     def home(self) -> Path:
         return self.artifacts / self.config.name
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRequest:
+    reference: str  # MODEL or MODEL@vN
+    root: Path  # where artifacts/, baselines/ and dist/ lie
+    project: Project | None = None
+    dry_run: bool = False
+    push: bool = False
+    remote: str | None = None
+    resume: bool = False  # only go on with what was begun

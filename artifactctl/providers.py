@@ -11,6 +11,7 @@ class Provider:
     execution_provider: str
     extra: str | None
     remark: str = ""
+    device: str = "cpu"  # in Olive's words
 
     @property
     def install(self) -> str:
@@ -23,15 +24,15 @@ PROVIDERS = {
     provider.name: provider
     for provider in (
         Provider("cpu", "CPUExecutionProvider", "cpu"),
-        Provider("cuda", "CUDAExecutionProvider", "gpu", "NVIDIA GPUs"),
-        Provider("tensorrt", "TensorrtExecutionProvider", "gpu", "NVIDIA GPUs, with TensorRT installed"),
+        Provider("cuda", "CUDAExecutionProvider", "gpu", "NVIDIA GPUs", device="gpu"),
+        Provider("tensorrt", "TensorrtExecutionProvider", "gpu", "NVIDIA GPUs, with TensorRT installed", device="gpu"),
         Provider("openvino", "OpenVINOExecutionProvider", "openvino", "Intel CPUs, GPUs and NPUs"),
-        Provider("directml", "DmlExecutionProvider", "directml", "Windows GPUs"),
-        Provider("qnn", "QNNExecutionProvider", "qnn", "Qualcomm NPUs"),
-        Provider("webgpu", "WebGpuExecutionProvider", "webgpu"),
+        Provider("directml", "DmlExecutionProvider", "directml", "Windows GPUs", device="gpu"),
+        Provider("qnn", "QNNExecutionProvider", "qnn", "Qualcomm NPUs", device="npu"),
+        Provider("webgpu", "WebGpuExecutionProvider", "webgpu", device="gpu"),
         Provider("coreml", "CoreMLExecutionProvider", "cpu", "macOS"),
         Provider("xnnpack", "XnnpackExecutionProvider", None),
         Provider("dnnl", "DnnlExecutionProvider", None),
-        Provider("vitisai", "VitisAIExecutionProvider", None),
+        Provider("vitisai", "VitisAIExecutionProvider", None, device="npu"),
     )
 }

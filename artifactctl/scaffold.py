@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from artifactctl.config import CONFIG_NAME
@@ -12,6 +13,7 @@ from artifactctl.versions import model_name_from
 WORKFLOW = Path(".github/workflows/artifact.yml")
 PRE_COMMIT = Path(".pre-commit-config.yaml")
 INVENTED = "models/my_model.onnx"  # stands in a configuration for a model that was not found
+_HOOK = re.compile(r"(?=^ +- id: (\S+))", re.MULTILINE)
 _SKIPPED = {"artifacts", "node_modules", "site-packages"}
 
 
@@ -35,7 +37,10 @@ def write_missing(wanted: dict[Path, str]) -> list[dict[str, str]]:
             with path.open("x", encoding="utf-8", newline="\n") as file:
                 file.write(text)
             status = "written"
-        files.append({"path": path.as_posix(), "status": status})
+        entry = {"path": path.as_posix(), "status": status}
+        if path == PRE_COMMIT and status == "kept" and (lines := _missing_hooks(path, text)):
+            entry["add"] = lines
+        files.append(entry)
     return files
 
 
@@ -46,11 +51,23 @@ def describe(files: list[dict[str, str]], wanted: dict[Path, str]) -> str:
             lines.append(f"written  {entry['path']}")
             continue
         lines.append(f"kept     {entry['path']} (it exists, and is never changed)")
-        if Path(entry["path"]) == PRE_COMMIT and "artifactctl" not in PRE_COMMIT.read_text(encoding="utf-8"):
-            lines += ["         add this to it:", wanted[PRE_COMMIT].rstrip()]
+        if "add" in entry:
+            lines += ["         add these lines below its 'repos:':", entry["add"].rstrip()]
     found_none = any(INVENTED in text for text in wanted.values())
     step = "name your own model in it (none was found here)" if found_none else "look at the configuration"
-    return "\n".join([*lines, f"Next: {step}, then type 'artifactctl build'"])
+    hook = ", and once 'pre-commit install'" if PRE_COMMIT in wanted else ""
+    return "\n".join([*lines, f"Next: {step}, then type 'artifactctl build'{hook}"])
+
+
+def _missing_hooks(path: Path, text: str) -> str | None:
+    """The lines that an existing pre-commit configuration lacks, or None."""
+    try:
+        present = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        present = ""
+    head, *hooks = _HOOK.split(text.partition("repos:\n")[2])
+    left = [lines for name, lines in zip(hooks[::2], hooks[1::2], strict=True) if name not in present]
+    return head + "".join(left) if left else None
 
 
 def _configuration(home: Path) -> str:

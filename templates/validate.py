@@ -683,12 +683,19 @@ def rows(feeds: dict[str, Any], batched: bool) -> int:
     return sizes.pop() if batched and len(sizes) == 1 else 1
 
 
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def check_integrity(folder: Path) -> None:
     """Every file but SHA256SUMS is listed in it and has that digest; nothing else is there."""
     problems = []
     listed: dict[str, str] = {}
     try:
-        for line in (folder / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
+        *lines, rest = (folder / "SHA256SUMS").read_bytes().decode("utf-8").split("\n")  # no other byte ends a line
+        problems += ["SHA256SUMS is cut off"] * bool(rest)
+        for line in lines:
             digest, separator, name = line.partition("  ")
             if not separator or name in listed:
                 problems.append(f"SHA256SUMS has a damaged line: {line[:80]!r}")
@@ -705,7 +712,7 @@ def check_integrity(folder: Path) -> None:
         path = folder / name
         if name not in present or path.is_symlink():
             problems.append(f"{name} is missing")
-        elif hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+        elif file_digest(path) != digest:
             problems.append(f"{name} has been changed")
     if problems:
         hint = "Fetch the artifact again; never repair it by hand."

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.programs import dvc_path, lfs_path  # noqa: F401 - fixtures
+
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "tests" / "models"
 EXAMPLE = ROOT / "examples" / "simple_cnn"

@@ -11,6 +11,8 @@ from onnx import ModelProto, TensorProto
 from artifactctl.backends import graph
 from artifactctl.errors import SourceError
 
+_SHARING = {"UINT4": 4, "INT4": 4, "FLOAT4E2M1": 4, "UINT2": 2, "INT2": 2}  # bits of an element
+
 
 def external_files(model: ModelProto, path: Path) -> list[str]:
     """Names of the external data files, each proved to be whole and inside the model's own folder."""
@@ -57,7 +59,7 @@ def _end(tensor: TensorProto, entries: dict[str, str], path: Path) -> int:
     """The first byte after the tensor; its size by its shape where no length is given."""
     try:
         offset = int(entries.get("offset", 0))
-        length = int(entries["length"]) if "length" in entries else _size(tensor)
+        length = int(entries["length"]) if "length" in entries else stored_bytes(tensor) or 0
     except ValueError:
         offset = length = -1
     if offset < 0 or length < 0:
@@ -66,12 +68,16 @@ def _end(tensor: TensorProto, entries: dict[str, str], path: Path) -> int:
     return offset + length
 
 
-def _size(tensor: TensorProto) -> int:
+def stored_bytes(tensor: TensorProto) -> int | None:
+    """What the shape needs; small kinds share bytes. None where the type does not say."""
+    name = TensorProto.DataType.Name(tensor.data_type) if tensor.data_type in TensorProto.DataType.values() else ""
+    if name in _SHARING:
+        return -(-int(math.prod(tensor.dims)) * _SHARING[name] // 8)
     try:
-        each = int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+        each = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
     except (KeyError, TypeError):
-        return 0
-    return int(math.prod(tensor.dims)) * each
+        return None
+    return None if each.hasobject or name.startswith("FLOAT6") else int(math.prod(tensor.dims)) * int(each.itemsize)
 
 
 def load_external(model: ModelProto, path: Path) -> None:
@@ -81,7 +87,7 @@ def load_external(model: ModelProto, path: Path) -> None:
         if tensor.data_location == TensorProto.EXTERNAL and not any(
             entry.key == "length" for entry in tensor.external_data
         ):
-            tensor.external_data.add(key="length", value=str(_size(tensor)))
+            tensor.external_data.add(key="length", value=str(stored_bytes(tensor) or 0))
     try:
         onnx.load_external_data_for_model(model, str(path.parent))
     except (onnx.checker.ValidationError, ValueError, OSError) as error:

@@ -1,63 +1,90 @@
-"""Whether a pass changed anything: a digest of what a graph computes, blind to names and order."""
+"""Digests of what a graph computes, blind to names and order: of all of it, or of its structure without weights."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from artifactctl.backends import graph
+from artifactctl.backends.tensors import Digests, constant_of
+
+Words = Callable[[TensorProto], str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    tensor: Words
+    weights: bool  # whether it matters what initializers and constants hold, and how many there are
+
+    def weight(self, tensor: TensorProto) -> str:
+        return self.tensor(tensor) if self.weights else "weight"
+
+    def listed(self, words: Iterable[str]) -> list[str]:
+        return sorted(words) if self.weights else []
 
 
 def fingerprint(path: str) -> str:
     """A digest of what the graph computes, blind to names and order: equal means that a pass changed nothing."""
-    model = graph.load(Path(path))
+    file = Path(path)
+    model = graph.load(file, with_data=False)
+    opsets = sorted(f"opset {entry.version}" for entry in model.opset_import if not entry.domain)
+    return _digest([digest_of(model, Digests(file.parent), weights=True), *opsets])
+
+
+def digest_of(model: ModelProto, digests: Digests, *, weights: bool) -> str:
+    """Without opsets; without `weights`, equal means the same operators, connected in the same way."""
+
+    def words(tensor: TensorProto) -> str:
+        return f"{tensor.data_type} {list(tensor.dims)} {digests.of(tensor)}"
+
+    reading = _Reading(words, weights)
     named = {value.name: f"input {value.name}" for value in model.graph.input}
-    rows = [*_graph_rows(model.graph, {}, named), *(f"output {value.name}" for value in model.graph.output)]
-    rows += sorted(f"function {item.domain} {item.name} {_function_digest(item)}" for item in model.functions)
-    rows += sorted(f"opset {entry.version}" for entry in model.opset_import if not entry.domain)
+    rows = [*_graph_rows(model.graph, {}, named, reading), *(f"output {value.name}" for value in model.graph.output)]
+    rows += sorted(f"function {item.domain} {item.name} {_function_digest(item, reading)}" for item in model.functions)
+    return _digest(rows)
+
+
+def _digest(rows: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 
-def _graph_rows(body: GraphProto, outer: dict[str, str], inputs: dict[str, str]) -> list[str]:
-    known = outer | inputs
-    initializers = {tensor.name: _tensor_digest(tensor) for tensor in body.initializer}
-    known |= initializers
+def _graph_rows(body: GraphProto, outer: dict[str, str], inputs: dict[str, str], reading: _Reading) -> list[str]:
+    initializers = {tensor.name: reading.weight(tensor) for tensor in body.initializer}
     sparse = {
-        item.values.name: _tensor_digest(item.values) + _tensor_digest(item.indices) for item in body.sparse_initializer
+        item.values.name: reading.weight(item.values) + reading.weight(item.indices) for item in body.sparse_initializer
     }
-    known |= sparse
-    rows = sorted([*initializers.values(), *sparse.values()])
-    rows += _node_rows(body.node, known)
+    known = outer | inputs | initializers | sparse
+    rows = reading.listed([*initializers.values(), *sparse.values()])
+    rows += _node_rows(body.node, known, reading)
     return sorted(rows) + [f"output {known.get(value.name, '?')}" for value in body.output]
 
 
-def _function_digest(function: FunctionProto) -> str:
+def _function_digest(function: FunctionProto, reading: _Reading) -> str:
     known = {name: f"input {position}" for position, name in enumerate(function.input)}
-    rows = sorted(_node_rows(function.node, known)) + [known.get(name, "?") for name in function.output]
-    return hashlib.sha256("\n".join(rows).encode()).hexdigest()
+    rows = sorted(_node_rows(function.node, known, reading)) + [known.get(name, "?") for name in function.output]
+    return _digest(rows + sorted(f"opset {entry.domain} {entry.version}" for entry in function.opset_import))
 
 
-def _node_rows(nodes: Iterable[NodeProto], known: dict[str, str]) -> list[str]:
+def _node_rows(nodes: Iterable[NodeProto], known: dict[str, str], reading: _Reading) -> list[str]:
     """One row a node; `known` learns what every new value is."""
     rows = []
     for node in nodes:
-        if node.op_type == "Constant" and not node.domain:
-            tensor = next((item.t for item in node.attribute if item.name == "value"), None)
-            digest = _tensor_digest(tensor) if tensor is not None else _node_digest(node, known)
-            known[node.output[0]] = digest
-            rows.append(digest)
+        tensor = constant_of(node)
+        if tensor is not None:
+            known[node.output[0]] = reading.weight(tensor)
+            rows += reading.listed([known[node.output[0]]])
             continue
-        digest = _node_digest(node, known)
+        digest = _node_digest(node, known, reading)
         rows.append(digest)
         known |= {name: f"{digest}:{position}" for position, name in enumerate(node.output)}
     return rows
 
 
-def _node_digest(node: NodeProto, known: dict[str, str]) -> str:
+def _node_digest(node: NodeProto, known: dict[str, str], reading: _Reading) -> str:
     parts = [node.domain, node.op_type, *(known.get(name, "?") for name in node.input), str(len(node.output))]
     for attribute in sorted(node.attribute, key=lambda item: item.name):
         parts.append(attribute.name)
@@ -65,21 +92,12 @@ def _node_digest(node: NodeProto, known: dict[str, str]) -> str:
         if inner:
             for each in inner:
                 places = {value.name: f"inner input {position}" for position, value in enumerate(each.input)}
-                parts += _graph_rows(each, known, places)
-        elif attribute.type == AttributeProto.TENSOR:
-            parts.append(_tensor_digest(attribute.t))
+                parts += _graph_rows(each, known, places, reading)
+        elif attribute.type == AttributeProto.TENSOR and not attribute.ref_attr_name:
+            parts.append(reading.tensor(attribute.t))
         else:
             bare = AttributeProto()
             bare.CopyFrom(attribute)
             bare.doc_string = ""
             parts.append(bare.SerializeToString(deterministic=True).hex())
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def _tensor_digest(tensor: TensorProto) -> str:
-    digest = hashlib.sha256(f"{tensor.data_type} {list(tensor.dims)}".encode())
-    if tensor.data_type == TensorProto.STRING:
-        digest.update(b"\0".join(tensor.string_data))
-    else:
-        digest.update(onnx.numpy_helper.to_array(tensor).tobytes())
-    return digest.hexdigest()
+    return _digest(parts)

@@ -164,8 +164,10 @@ def _elements(tensor: TensorProto) -> int:
 
 def inspect(path: str) -> dict[str, Any]:
     """What `artifactctl inspect` shows; the model is not run."""
-    file = Path(path)
-    model = load(file, with_data=False)
+    return summary(load(Path(path), with_data=False), Path(path))
+
+
+def summary(model: ModelProto, file: Path) -> dict[str, Any]:
     external = external_files(model, file)
     operators = Counter((node.domain or "ai.onnx", node.op_type) for node in nodes(model))
     initializers = {tensor.name for tensor in model.graph.initializer}

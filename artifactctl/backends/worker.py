@@ -19,8 +19,11 @@ from artifactctl.errors import NO_MEMORY_HINT, NO_SPACE_HINT, ArtifactctlError, 
 # operation -> module that has a function of that name; modules are imported on first use
 OPERATIONS = {
     "inspect": "graph",
+    "describe_for_diff": "compare",
+    "weight_changes": "compare",
     "stage_onnx": "graph",
     "save_normalized": "graph",
+    "graph_differences": "likeness",
     "plan_inputs": "samples",
     "write_samples": "samples",
     "branches_taken": "coverage",
@@ -48,9 +51,15 @@ OPERATIONS = {
     "olive_load": "olive_passes",
     "olive_pass": "olive_passes",
     "olive_run": "olive_passes",
+    "olive_package": "olive_packaging",
+    "open_ort_package": "ortpackages",
     "describe_runtime": "runtime",
     "make_host": "host",
     "inject": "faults",
+    "sign_files": "signing",
+    "sign_keyless": "signing",
+    "check_signature": "signing",
+    "check_own_signature": "signing",
 }
 
 

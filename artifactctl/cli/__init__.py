@@ -14,7 +14,10 @@ import click
 from artifactctl import __version__, errors
 from artifactctl.cli.options import Result, Settings, common_options, json_asked
 
-COMMANDS = ("init", "check", "build", "verify", "bench", "inspect", "profile", "doctor", "selftest", "schema")
+COMMANDS = (
+    *("init", "check", "build", "rebuild", "verify", "bench", "profile", "inspect", "diff", "package", "sign"),
+    *("release", "show", "history", "assign", "yank", "doctor", "selftest", "schema"),
+)
 
 
 class Commands(click.Group):

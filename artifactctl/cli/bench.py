@@ -57,7 +57,7 @@ def bench(
     from artifactctl.report.progress import progress
     from artifactctl.steps import bench as step
     from artifactctl.steps import remote
-    from artifactctl.steps.sides import default_baseline, side_of
+    from artifactctl.steps.sides import default_baseline, side_named, side_of
 
     _demand_sense(target, result, {"--against": against, "--provider": provider, "--budget": budget}, export)
     project = settings.project()
@@ -72,7 +72,7 @@ def bench(
     assert candidate is not None
     latency, budgets = _wanted(project, candidate.name, max_regression, budget)
     with Crew(limits=limits, verbose=settings.verbose) as crew, progress(settings, "bench", 2) as say:
-        baseline = side_of(Path(against)) if against else default_baseline(candidate, crew.scratch)
+        baseline = side_named(against, crew.scratch) if against else default_baseline(candidate, crew.scratch)
         if export is not None:
             data = remote.export(candidate, baseline, latency, provider, Path(export), crew)
             return Result(data, export_text(data))
@@ -115,7 +115,7 @@ def _told(found: Bench, root: object, *, markdown: bool) -> Result:
     """`root` is where the baseline is to be saved, if it is."""
     from pathlib import Path
 
-    from artifactctl import baselines
+    from artifactctl import baselines, jsontext
     from artifactctl.folder import shown
     from artifactctl.report.bench import bench_data, bench_text
     from artifactctl.steps.bench import saved_baseline
@@ -123,7 +123,7 @@ def _told(found: Bench, root: object, *, markdown: bool) -> Result:
     path = None
     if root is not None:
         path = baselines.path_of(Path(str(root)), found.subject.name, found.session.provider)
-        baselines.write(path, saved_baseline(found))
+        jsontext.write(path, saved_baseline(found))
     saved = f"\nsaved     {shown(path)}" if path else ""
     return Result(bench_data(found, path), bench_text(found, markdown=markdown) + saved, _worst(found.problems))
 

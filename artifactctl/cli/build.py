@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 @max_regression_option
 @option("--output", metavar="DIR", help="Where artifacts go  [default: artifacts]")
 @option("--force", is_flag=True, help="Build a new version even if nothing changed.")
+@option(
+    "--check", is_flag=True, help="Build nothing: is there a version of just these inputs, and is it staged in git?"
+)
 @limit_options
 @common_options
 @click.pass_obj
@@ -44,11 +47,15 @@ def build(
     max_regression: float | None,
     output: str | None,
     force: bool,
+    check: bool,
     limits: Limits,
 ) -> Result:
     """Optimize, prove, measure and write the next artifact_vN.
 
     Without arguments every model of artifactctl.yaml is built. A FILE needs no configuration.
+
+    --check is for hooks and CI. It exits 11 where a model or its configuration changed without its artifact, and says
+    what to type; a folder without artifactctl.yaml has nothing to check.
     """
     from pathlib import Path
 
@@ -56,13 +63,17 @@ def build(
     from artifactctl.project import BuildRequest
     from artifactctl.report.progress import progress
     from artifactctl.report.text import build_data, build_text
-    from artifactctl.unchanged import find_unchanged
+    from artifactctl.unchanged import demand_current, find_unchanged
 
+    if check and force:
+        raise click.UsageError("--check builds nothing, so there is nothing to --force")
     for name in recipe:
         if not recipes.is_recipe(name):
             known = ", ".join((recipes.AUTO, *recipes.RECIPES, f"{recipes.OLIVE_PREFIX}FILE.json"))
             raise click.BadParameter(f"{name!r} is not a recipe; choose from {known}", param_hint="--recipe")
     project = settings.project()
+    if check and not project and not models:
+        return Result(build_data([]) | {"failed": []}, "nothing to check: there is no artifactctl.yaml here")
     artifacts = Path(output).resolve() if output else (project.root if project else Path.cwd()) / "artifacts"
     if artifacts.exists() and not artifacts.is_dir():
         raise click.BadParameter(f"{output} is a file, not a folder", param_hint="--output")
@@ -80,7 +91,8 @@ def build(
             request = BuildRequest(chosen, owner.root, artifacts, force)
             try:
                 with progress(settings, chosen.name, 4 + 2 * len(recipes.expand(chosen.recipes)[0])) as say:
-                    if not (result := find_unchanged(request, say)):
+                    result = demand_current(request, owner.config_path, say) if check else find_unchanged(request, say)
+                    if result is None:
                         crew = crew or [stack.enter_context(_crew(limits, settings))]
                         result = _build(request, crew[0], say)
                     built.append(result)
@@ -91,11 +103,11 @@ def build(
 
 
 def _joined(failed: list[tuple[str, ArtifactctlError]]) -> ArtifactctlError | None:
-    """One error for all: the first one's kind and hint, and every message."""
+    """One error for all: the first one's kind, and every message and hint."""
     if not failed:
         return None
-    first = failed[0][1]
-    return type(first)("\n".join(f"{name}: {failure}" for name, failure in failed), hint=first.hint)
+    hints = dict.fromkeys(failure.hint for _, failure in failed)
+    return type(failed[0][1])("\n".join(f"{name}: {failure}" for name, failure in failed), hint="\n".join(hints))
 
 
 def _crew(limits: Limits, settings: Settings) -> Crew:

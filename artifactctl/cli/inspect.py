@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("target", metavar="ARTIFACT|FILE")
+@click.argument("target", metavar="ARTIFACT|ZIP|FILE")
 @option("--inputs", "explain", is_flag=True, help="Also run it, and explain which inputs it is tried on and why.")
 @limit_options
 @common_options
@@ -24,16 +24,17 @@ def inspect(settings: Settings, target: str, explain: bool, limits: Limits) -> R
     """Show a model: IR, opset, inputs, outputs, operators, parameters, precision, portability."""
     from pathlib import Path
 
-    from artifactctl import folder, inspection
+    from artifactctl import archive, folder, inspection
     from artifactctl.crew import Crew
     from artifactctl.report.text import inspect_text
     from artifactctl.steps.export import explain_inputs
 
     path = Path(target)
-    artifact = inspection.whole_artifact(path) if path.is_dir() else None
-    model = path / folder.MODEL if artifact else path
-    inspection.existing_file(model)
     with Crew(limits=limits, verbose=settings.verbose) as crew:
+        is_artifact = path.is_dir() or archive.is_package(path)
+        place, artifact = inspection.opened(path, crew.scratch) if is_artifact else (path, None)
+        model = place / folder.MODEL if artifact else path
+        inspection.existing_file(model)
         data = crew.ask("runner", "inspect", path=str(model.resolve()))
         if explain and artifact:
             data["plan"] = {"outside": []} | artifact["reference"]["samples"]  # what it was proved on

@@ -167,3 +167,59 @@ def limit_options(command: F) -> F:
     ):  # fmt: skip
         with_limits = decorate(with_limits)
     return cast(F, with_limits)
+
+
+def signature_option(command: F) -> F:
+    text = "The signature  [default: beside it, artifact_vN.sig or the package's name.sig]"
+    return option("--signature", metavar="FILE", help=text)(command)
+
+
+def trust_options(command: F) -> F:
+    """The command gets `trust`: whose signature it shall believe, or None where none was asked for."""
+    import functools
+
+    @functools.wraps(command)
+    def with_trust(
+        *arguments: Any,
+        public_key: str | None,
+        identity: str | None,
+        identity_provider: str | None,
+        signature: str | None,
+        **others: Any,
+    ) -> Any:
+        from pathlib import Path
+
+        from artifactctl.steps.signing import Trust
+
+        if bool(identity) != bool(identity_provider):
+            raise click.UsageError("--identity and --identity-provider go together")
+        if public_key and identity:
+            raise click.UsageError("a signature is made with a key or keyless: --public-key or --identity, not both")
+        if signature and not (public_key or identity):
+            raise click.UsageError("--signature needs to know whose: --public-key FILE, or --identity ID")
+        paths = [Path(name) if name else None for name in (public_key, signature)]
+        trust = Trust(paths[0], identity, identity_provider, paths[1]) if public_key or identity else None
+        return command(*arguments, trust=trust, **others)
+
+    for decorate in (
+        signature_option,
+        option("--identity-provider", metavar="URL", help="Who vouched for that identity."),
+        option("--identity", metavar="ID", help="First check that this identity signed it, keyless."),
+        option("--public-key", metavar="FILE", help="First check that this key signed it."),
+    ):
+        with_trust = decorate(with_trust)
+    return cast(F, with_trust)
+
+
+def _requirements(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> Any:
+    from artifactctl import policy
+
+    try:
+        return policy.parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def require_option(command: F) -> F:
+    text = "Fail unless it has these: equivalence, latency[cpu], accuracy, signature, license, bom."
+    return option("--require", multiple=True, metavar="NAME,…", callback=_requirements, help=text)(command)

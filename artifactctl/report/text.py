@@ -11,7 +11,9 @@ from artifactctl.folder import KEPT_MODEL, ArtifactFolder, shown
 from artifactctl.metadata import decision_texts, margin_text, speed_texts, warnings
 
 if TYPE_CHECKING:
+    from artifactctl.policy import Finding
     from artifactctl.records import EquivalenceReport
+    from artifactctl.steps.signing import Signed
 
 
 def mark(good: bool) -> str:
@@ -109,7 +111,14 @@ def _candidate_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def verify_data(report: EquivalenceReport, *, checked: bool = True, worst: Path | None = None) -> dict[str, Any]:
+def verify_data(
+    report: EquivalenceReport,
+    *,
+    checked: bool = True,
+    worst: Path | None = None,
+    signed: Signed | None = None,
+    findings: Sequence[Finding] = (),
+) -> dict[str, Any]:
     return {
         "verdict": "equivalent" if report.passed else "different",
         "integrity": "ok" if checked else "not-checked",
@@ -120,11 +129,14 @@ def verify_data(report: EquivalenceReport, *, checked: bool = True, worst: Path 
         "accuracy": asdict(report.accuracy) if report.accuracy else None,
         "search": report.search,
         "worst": shown(worst) if worst else None,
+        "signature": signed.as_json() if signed else None,
+        "required": [finding.as_json() for finding in findings],
     }
 
 
-def damaged_data(provider: str | None) -> dict[str, Any]:
-    return {"verdict": "different", "integrity": "damaged", "samples": 0, "provider": provider, "outputs": []}
+def damaged_data(provider: str | None, findings: Sequence[Finding] = ()) -> dict[str, Any]:
+    found = {"verdict": "different", "integrity": "damaged", "samples": 0, "provider": provider, "outputs": []}
+    return found | {"required": [finding.as_json() for finding in findings]}
 
 
 def verify_text(path: Path, report: EquivalenceReport, meta: Mapping[str, Any] | None = None) -> str:
@@ -225,4 +237,8 @@ def doctor_text(data: Mapping[str, Any]) -> str:
         f"missing: {entry['what']}, needed to {entry['needed_to']}. Type: {entry['install']}"
         for entry in data["missing"]
     ]
-    return "\n".join(lines) if data["missing"] else "\n".join([*lines, "nothing is missing"])
+    if not data["missing"]:
+        lines.append("nothing is missing")
+    for item in data["leftovers"]:
+        lines.append(f"removed: {item['what']}" if item["removed"] else f"left: {item['what']}. Type: {item['type']}")
+    return "\n".join(lines)

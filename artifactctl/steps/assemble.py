@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from artifactctl import environment, folder, metadata
+from artifactctl import bom, environment, folder, jsontext, metadata
 from artifactctl.crew import Crew
 from artifactctl.errors import NotEquivalent
 from artifactctl.folder import ArtifactFolder
-from artifactctl.inputs import config_digest, recorded_name
+from artifactctl.inputs import config_digest, data_files, recorded_name
 from artifactctl.records import SOURCE_RECIPE, Choice, LatencyReport, ReferenceModel
 from artifactctl.steps.standing import OLDEST, PREVIOUS, anonymous
 from artifactctl.steps.verify import bounds_of, prove, statement_of
@@ -50,8 +49,11 @@ def assemble(
         "samples": sum(entry["rows"] for entry in entries),
         "own": sum(entry["rows"] for entry in entries if entry["origin"] == "data"),
     }
-    _write_json(staged / "evidence" / "equivalence.json", _equivalence_evidence(reference, choice))
-    _write_json(staged / "evidence" / f"latency.{provider}.json", _latency_evidence(reference, choice, standing))
+    about = {"schema_version": 1, "model_sha256": folder.digest(staged / folder.MODEL)}
+    _write_json(staged / "evidence" / "equivalence.json", about | _equivalence_evidence(reference, choice))
+    machine = crew.ask("timer", "describe_machine")["machine"]
+    measured = about | {"machine": machine} | _latency_evidence(reference, choice, standing)
+    _write_json(staged / "evidence" / f"latency.{provider}.json", measured)
     version = folder.next_free(home)
     content = _metadata(reference, choice, version, described, home)
     if content["latency"]:
@@ -59,6 +61,9 @@ def assemble(
     (staged / folder.VALIDATE).write_text(metadata.render_validate(content), encoding="utf-8", newline="\n")
     (staged / "README.md").write_text(metadata.render_card(content), encoding="utf-8", newline="\n")
     content["files"] = [asdict(folder.file_digest(staged / name, name)) for name in folder.listing(staged)]
+    (staged / folder.BOM).write_text(bom.render(content), encoding="utf-8", newline="\n")
+    content["files"].append(asdict(folder.file_digest(staged / folder.BOM, folder.BOM)))
+    content["files"].sort(key=lambda entry: entry["path"])
     (staged / folder.METADATA).write_text(metadata.dump(content), encoding="utf-8", newline="\n")
     folder.write_sums(staged)
     path = folder.publish(staged, home, version)
@@ -90,7 +95,9 @@ def _metadata(
         "source": {
             "kind": config.source.kind,
             "target": recorded_name(config.source.target),
+            "license": config.license,
             "config_sha256": config_digest(config),
+            "data": data_files(config, reference.source.root),
             "files": [asdict(entry) for entry in reference.source.files],
         },
         "reference": {
@@ -146,7 +153,6 @@ def _equivalence_evidence(reference: ReferenceModel, choice: Choice) -> dict[str
     """Per candidate, provider, sample set and output: everything that was compared."""
     provider = reference.session.provider
     return {
-        "schema_version": 1,
         "reference": {"framework": reference.framework, "sha256": reference.sha256},
         "bounds": bounds_of(reference.source.config.equivalence),
         "noise": dict(reference.noise),
@@ -169,7 +175,6 @@ def _latency_evidence(
     reference: ReferenceModel, choice: Choice, standing: Mapping[str, LatencyReport]
 ) -> dict[str, Any]:
     return {
-        "schema_version": 1,
         "session": asdict(reference.session),
         "environment": environment.describe(),
         "candidates": [
@@ -181,5 +186,4 @@ def _latency_evidence(
 
 
 def _write_json(path: Path, data: Mapping[str, Any]) -> None:
-    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8", newline="\n")
+    path.write_text(jsontext.render(data), encoding="utf-8", newline="\n")

@@ -5,7 +5,9 @@ Reasons hold no measured times: those stand in numbers beside them, and differ f
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from artifactctl.gate import MIN_ROUNDS
 from artifactctl.records import Choice, Tried
@@ -14,9 +16,9 @@ SLOWER_MARGIN = 0.03  # memory placement alone moves a model against itself by s
 LARGER_MARGIN = 0.10  # a file may grow by this much without a gain in speed
 
 
-def rejection(tried: Tried) -> str | None:
-    """Why a candidate may not be chosen, or None."""
-    candidate, equivalence, latency = tried.candidate, tried.equivalence, tried.latency
+def unproved(tried: Tried) -> str | None:
+    """Why a candidate may not be chosen however fast it is, or None."""
+    candidate, equivalence = tried.candidate, tried.equivalence
     if candidate.failure:
         return candidate.failure
     if equivalence is None or not equivalence.passed:
@@ -27,6 +29,14 @@ def rejection(tried: Tried) -> str | None:
         return (
             f"not proved: one side of the branch on {equivalence.untaken[0]!r} never ran; add data.samples that take it"
         )
+    return None
+
+
+def rejection(tried: Tried) -> str | None:
+    """Why a candidate may not be chosen, or None."""
+    if reason := unproved(tried):
+        return reason
+    candidate, latency = tried.candidate, tried.latency
     if latency is None or latency.ratio_low is None or latency.rounds < MIN_ROUNDS:
         return f"not proved fast enough: fewer than {MIN_ROUNDS} rounds fitted into latency.budget_s"
     if latency.ratio_low > 1 + SLOWER_MARGIN:
@@ -70,6 +80,27 @@ def choose(tried: list[Tried], source: Tried) -> Choice:
     shown = [item if item.status == "rejected" else _verdict(item, best) for item in judged]
     chosen = next(item for item in shown if item.status == "chosen")
     return Choice(chosen, (*shown, replace(source, status="eligible", reason="kept only when no recipe holds")))
+
+
+def choose_again(tried: list[Tried], source: Tried, recorded: Sequence[Mapping[str, Any]]) -> Choice | str:
+    """The recorded choice, if it is proved here too; else why not. Times give other verdicts every time, so what they
+    decided then stands."""
+    entries = {entry["recipe"]: entry for entry in recorded}
+    judged = []
+    for item in (*tried, source):
+        entry = entries.get(item.candidate.recipe, {})
+        reason = None if item is source else unproved(item)
+        if reason is not None:
+            judged.append(replace(item, status="rejected", reason=reason))
+        elif entry.get("latency") or (item is source and entry):
+            judged.append(replace(item, status=entry["status"], reason=entry["reason"]))
+        else:
+            judged.append(replace(item, reason="proved here, but not when it was recorded"))
+    if chosen := [item for item in judged if item.status == "chosen"]:
+        return Choice(chosen[0], tuple(judged))
+    wanted = next((name for name, entry in entries.items() if entry["status"] == "chosen"), None)
+    why = next((item.reason for item in judged if item.candidate.recipe == wanted), "it is not among the recipes")
+    return f"the recorded recipe {wanted!r} gives no model that holds here: {why}"
 
 
 def _faster(item: Tried, than: Tried) -> bool:

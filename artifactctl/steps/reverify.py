@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from artifactctl import folder
+from artifactctl import cells, folder, jsontext
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, SourceError
 from artifactctl.providers import PROVIDERS
@@ -22,6 +22,8 @@ class Request:
     samples: int | None = None
     search_s: float | None = None
     worst: Path | None = None  # where the worst sample is kept if the model differs
+    named: Path | None = None  # what the user named, where that is not the folder: the source is looked for beside it
+    golden: Path | None = None  # another version's answers
 
 
 def verify_artifact(path: Path, metadata: Mapping[str, Any], request: Request, crew: Crew) -> EquivalenceReport:
@@ -35,13 +37,13 @@ def verify_artifact(path: Path, metadata: Mapping[str, Any], request: Request, c
     }
     source = request.reference
     if request.search_s and source is None:
-        source = find_source(path, metadata)
+        source = find_source((request.named or path).resolve(), metadata)
         if source is None:
             hint = "Name the source as an ONNX file: --reference FILE"
             raise SourceError("--search needs the source, and it was not found unchanged here", hint=hint)
     kept = request.samples if request.reference is None else None
     worst = str(request.worst) if request.worst else None
-    golden = str(path / folder.GOLDEN)
+    golden = str((request.golden or path / folder.GOLDEN).resolve())
     found = _ask(crew, "verify_golden", golden=golden, count=kept, worst=worst, **common)
     if request.reference is not None:
         count = request.samples or len(common["plan"]["sets"])
@@ -51,6 +53,21 @@ def verify_artifact(path: Path, metadata: Mapping[str, Any], request: Request, c
     if request.search_s and source is not None:
         found = found | _searched(found, source, request, common, crew)
     return EquivalenceReport.from_dict(found)
+
+
+def save_cell(path: Path, metadata: Mapping[str, Any], report: EquivalenceReport, crew: Crew) -> Path:
+    """The verdict on this provider, good or bad, beside the artifact."""
+    found = {
+        "verdict": "equivalent" if report.passed else "different",
+        "provider": report.provider,
+        "samples": report.samples,
+        "placement": report.placement,
+        "outputs": [asdict(output) for output in report.outputs],
+    }
+    target = cells.path_of(path, report.provider)
+    machine = crew.ask("timer", "describe_machine")["machine"]
+    jsontext.write(target, cells.content(path, metadata, found, machine))
+    return target
 
 
 def _searched(

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from artifactctl import folder, git, inspection
+from artifactctl import archive, folder, git, inspection, metadata, stores
 from artifactctl.crew import Crew
-from artifactctl.errors import NotAvailable, SourceError
+from artifactctl.errors import ArtifactDamaged, NotAvailable, SourceError
 from artifactctl.folder import shown
 from artifactctl.records import Session
 from artifactctl.steps.export import explain_inputs, session_for
-from artifactctl.versions import folder_name
+from artifactctl.versions import folder_name, parse_reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,29 @@ def side_of(path: Path, label: str | None = None) -> Side:
     if path.is_dir():
         return Side(label or shown(path), path.resolve() / folder.MODEL, inspection.whole_artifact(path))
     inspection.existing_file(path)
+    if archive.is_package(path):
+        raise SourceError(f"{shown(path)} is a package", hint="Unpack it, and name the artifact_vN folder in it.")
     return Side(label or shown(path), path.resolve())
+
+
+def side_named(text: str, scratch: Path) -> Side:
+    """A path, or MODEL@vN: from its folder under artifacts/, or from its git tag."""
+    if "@" not in text or Path(text).exists():
+        return side_of(Path(text))
+    try:
+        model, version = parse_reference(text)
+    except ValueError as error:
+        raise SourceError(str(error)) from None
+    assert version is not None
+    home = Path.cwd() / "artifacts" / model
+    path = home / folder_name(version)
+    if path.is_dir():
+        return side_of(path)
+    found = stores.fetch_tagged(home if home.is_dir() else Path.cwd(), model, version, scratch / "tagged")
+    if found is None:
+        hint = f"'artifactctl show {model}' lists what was released; tags of a remote come with 'git fetch --tags'."
+        raise SourceError(f"{text} is neither in {shown(home)} nor a tag of this repository", hint=hint)
+    return side_of(found, f"{model}@v{version}")
 
 
 def session_of(side: Side, provider: str | None, crew: Crew) -> Session:
@@ -96,15 +118,37 @@ def demand_comparable(one: Side, other: Side, crew: Crew, provider: str | None =
         raise NotAvailable(f"not comparable: {found[0]}", hint=found[1])
 
 
+def _numbers(home: Path, model: str, before: int) -> set[int]:
+    return {number for number in (*folder.versions(home), *git.tagged_versions(home, model)) if number < before}
+
+
+def recorded(home: Path, model: str, before: int, scratch: Path) -> Iterator[Mapping[str, Any]]:
+    """The metadata of the versions before one, oldest first; what is damaged, or only on a remote, is left out."""
+    for number in sorted(_numbers(home, model, before)):
+        path = home / folder_name(number)
+        try:
+            if path.is_dir() and not folder.elsewhere(path):
+                yield inspection.whole_artifact(path)
+            elif content := stores.read_tagged(home, model, number, folder.METADATA):
+                place = scratch / "recorded" / folder_name(number)
+                place.mkdir(parents=True, exist_ok=True)
+                (place / folder.METADATA).write_bytes(content)
+                yield metadata.read(place)
+        except ArtifactDamaged:
+            continue
+
+
 def earlier(home: Path, model: str, before: int, scratch: Path, *, oldest_first: bool) -> Iterator[tuple[Path, str]]:
     """The versions before one, each from its folder or from its git tag, and what to call it."""
-    numbers = {*folder.versions(home), *git.tagged_versions(home, model)}
-    for number in sorted((number for number in numbers if number < before), reverse=not oldest_first):
+    for number in sorted(_numbers(home, model, before), reverse=not oldest_first):
         path = home / folder_name(number)
-        if path.is_dir():
+        here = path.is_dir()
+        if here and not folder.elsewhere(path):
             yield path, shown(path)
-        elif found := git.fetch_tagged(home, model, number, scratch / "tagged"):
+        elif found := stores.fetch_tagged(home, model, number, scratch / "tagged"):
             yield found, f"{model}/{folder_name(number)} (tag)"
+        elif here:
+            yield path, shown(path)
 
 
 def default_baseline(side: Side, scratch: Path) -> Side:

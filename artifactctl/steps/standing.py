@@ -16,7 +16,7 @@ from artifactctl.project import Latency, Say
 from artifactctl.records import Choice, LatencyReport, Session, Timing
 from artifactctl.steps.explain import keep_model
 from artifactctl.steps.measure import Duel, Terms, fight, report_of
-from artifactctl.steps.sides import Side, earlier, own_session, side_of, why_incomparable
+from artifactctl.steps.sides import Side, earlier, own_session, recorded, side_of, why_incomparable
 
 PREVIOUS, OLDEST = "previous", "oldest"
 SETTINGS = {PREVIOUS: "max_regression", OLDEST: "max_drift"}
@@ -45,8 +45,14 @@ def stand(
     found = {}
     for name in which:
         limit: float | None = getattr(latency, SETTINGS[name])
-        side = None if limit is None else _version(name, contender, home, before, latency, crew, say)
-        if limit is not None and side is not None:
+        if limit is None:
+            continue
+        try:
+            side = _version(name, contender, home, before, latency, crew, say)
+        except SourceError as error:  # it is released, and its bytes cannot be had
+            found[name] = _incomparable(contender, f"the {name} version", limit, latency, str(error))
+            continue
+        if side is not None:
             say(f"timing against {side.label}")
             found[name] = compare(contender, side, limit, latency, crew)
     return found
@@ -92,9 +98,16 @@ def compare(contender: Contender, other: Side, limit: float, latency: Latency, c
             reason = f"{other.label} cannot be run on the same inputs: {error}"
         else:
             return report_of(terms, provider, rounds, seconds, sizes)
+    return _incomparable(contender, other.label, limit, latency, reason, other.size_bytes)
+
+
+def _incomparable(
+    contender: Contender, against: str, limit: float, latency: Latency, reason: str, size_bytes: int = 0
+) -> LatencyReport:
+    provider, own, other = contender.session.provider, Timing(contender.side.size_bytes), Timing(size_bytes)
     return LatencyReport(
         provider, verdicts.NOT_COMPARABLE, None, None, None, None, limit, latency.confidence, 0, 0, 0.0,
-        Timing(sizes[0]), Timing(sizes[1]), other.label, reason,
+        own, other, against, reason,
     )  # fmt: skip
 
 
@@ -129,18 +142,13 @@ def demand_not_slower(standing: Mapping[str, LatencyReport], choice: Choice, cre
 def history(home: Path, model: str, before: int, crew: Crew) -> list[dict[str, Any]]:
     """What each version recorded when it was built: its ratio to the version before it. To read, not to judge by."""
     found = []
-    for path, _ in earlier(home, model, before, crew.scratch, oldest_first=True):
-        try:
-            metadata = side_of(path).metadata
-        except ArtifactDamaged:
-            continue
-        assert metadata is not None
+    for metadata in recorded(home, model, before, crew.scratch):
         latency: Mapping[str, Any] = metadata["latency"] or {}
-        recorded = latency.get(PREVIOUS) or {}
+        previous = latency.get(PREVIOUS) or {}
         keys = ("verdict", "ratio", "ratio_low", "ratio_high")
         found.append(
             {"version": metadata["version"], "p50_ms": metadata["latency_ms"]}
-            | {key: recorded.get(key) for key in keys}
+            | {key: previous.get(key) for key in keys}
         )
     return found
 

@@ -18,8 +18,11 @@ NAMES = {
     4: "SourceError",
     5: "OptimizeError",
     6: "NotEquivalent",
+    7: "LatencyRegression",
+    8: "NotProven",
     9: "NotAvailable",
     10: "ArtifactDamaged",
+    11: "Conflict",
     130: "Interrupted",
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from artifactctl import folder
+from artifactctl import folder, metadata
 from tests.conftest import MODELS, Finished
 from tests.flow.refusal import contents, fails, leftovers
 
@@ -19,6 +19,7 @@ pytestmark = pytest.mark.xdist_group("built")  # one process builds, once
 FILES = (
     "README.md",
     "SHA256SUMS",
+    "bom.cdx.json",
     "evidence/equivalence.json",
     "evidence/latency.cpu.json",
     "golden.npz",
@@ -105,7 +106,10 @@ def _sign_again(artifact: Path) -> None:
     assert folder.damage(artifact) == []
 
 
-@pytest.mark.parametrize("file", ["model_opt.onnx", "golden.npz", "evidence/latency.cpu.json", "validate.py"])
+SWAPPED = ("model_opt.onnx", "golden.npz", "bom.cdx.json", "evidence/latency.cpu.json", "validate.py")
+
+
+@pytest.mark.parametrize("file", SWAPPED)
 def test_a_file_swapped_with_its_sum(cli: Cli, artifact: Path, command: str, file: str) -> None:
     """metadata.yaml knows the files too."""
     if file == "model_opt.onnx":
@@ -114,6 +118,40 @@ def test_a_file_swapped_with_its_sum(cli: Cli, artifact: Path, command: str, fil
         (artifact / file).write_bytes((artifact / file).read_bytes() + b"\n")
     _sign_again(artifact)
     _damaged(cli, artifact, command, file, "metadata.yaml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ('"content": "', '"content": "0', "its hashes is another"),
+        ('"name": "mlp"', '"name": "other"', "its name is another"),
+        ('"bomFormat"', '"format"', "not a CycloneDX document"),
+        ("{", "", "cannot be read"),
+    ],
+    ids=["digest", "name", "format", "no-json"],
+)
+def test_a_bill_of_another_model(cli: Cli, artifact: Path, command: str, old: str, new: str, reason: str) -> None:
+    """Signed anew, and known to metadata.yaml: it still has to speak of this model."""
+    bill = artifact / "bom.cdx.json"
+    bill.write_text(bill.read_text().replace(old, new, 1))
+    data = metadata.read(artifact)
+    entry = next(entry for entry in data["files"] if entry["path"] == bill.name)
+    entry |= {"sha256": folder.digest(bill), "size_bytes": bill.stat().st_size}
+    (artifact / "metadata.yaml").write_text(metadata.dump(data), encoding="utf-8")
+    _sign_again(artifact)
+    _damaged(cli, artifact, command, "bom.cdx.json", reason)
+
+
+def test_an_artifact_from_before_there_were_bills(cli: Cli, artifact: Path, command: str) -> None:
+    """Nor does its metadata know of a licence, and it is whole."""
+    (artifact / "bom.cdx.json").unlink()
+    data = metadata.read(artifact)
+    data["files"] = [entry for entry in data["files"] if entry["path"] != "bom.cdx.json"]
+    del data["source"]["license"], data["source"]["data"]
+    (artifact / "metadata.yaml").write_text(metadata.dump(data), encoding="utf-8")
+    _sign_again(artifact)
+    done = cli(command, artifact, "--json")
+    assert done.code == 0, done.err
 
 
 def test_edited_metadata_and_a_swapped_model(cli: Cli, artifact: Path, command: str) -> None:

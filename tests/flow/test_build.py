@@ -33,8 +33,8 @@ def candidates(done: Finished) -> dict[str, dict]:
 
 
 def test_folder_is_as_the_contract_says(built: Path) -> None:
-    names = ["README.md", "SHA256SUMS", "evidence/equivalence.json", "evidence/latency.cpu.json", "golden.npz"]
-    assert folder.listing(built) == [*names, "metadata.yaml", "model_opt.onnx", "validate.py"]
+    names = ["README.md", "SHA256SUMS", "bom.cdx.json", "evidence/equivalence.json", "evidence/latency.cpu.json"]
+    assert folder.listing(built) == [*names, "golden.npz", "metadata.yaml", "model_opt.onnx", "validate.py"]
     assert folder.damage(built) == []
     metadata = yaml.safe_load((built / "metadata.yaml").read_text())
     assert list(metadata) == [*EIGHT, "schema_version", *SECTIONS]

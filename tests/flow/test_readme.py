@@ -76,7 +76,7 @@ def test_schemas_are_listed_and_are_schemas() -> None:
 
     from artifactctl import schema
 
-    listed = re.findall(r"`(\w+)\.schema\.json`", (ROOT / "schemas" / "README.md").read_text())
+    listed = re.findall(r"`([\w-]+)\.schema\.json`", (ROOT / "schemas" / "README.md").read_text())
     assert sorted(listed) == resources.schema_names()
     for name in resources.schema_names():
         jsonschema.Draft202012Validator.check_schema(schema.load(name))
@@ -98,7 +98,8 @@ def test_guide_names_every_key() -> None:
 
     guide = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     model = schema.load("config")["$defs"]["model"]["properties"]
-    for section, body in model.items():
+    release = {"release": schema.load("config")["properties"]["release"]}
+    for section, body in (model | release).items():
         assert section in guide
         for key in body.get("properties", {}):
             assert f"{section}.{key}" in guide or f"`{key}`" in guide, f"{section}.{key}"
@@ -110,7 +111,7 @@ def test_constraints_pin_what_the_project_needs() -> None:
     pinned = {line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines()}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"]]
-    wanted += [item for extra in ("cpu", "build", "dev") for item in project["optional-dependencies"][extra]]
+    wanted += [item for extra in ("cpu", "build", "sign", "dev") for item in project["optional-dependencies"][extra]]
     names = {re.split(r"[<>=\[ ]", item)[0].lower() for item in wanted}
     assert names <= pinned, names - pinned
     base = {re.split(r"[<>=\[ ]", item)[0].lower() for item in project["dependencies"]}

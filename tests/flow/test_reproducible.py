@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,11 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from artifactctl import metadata
 from tests.conftest import EXAMPLE, clean_environment
-
-MEASURED = {"latency_ms", "latency", "files"}
+from tests.judges import demand_valid_bill
 
 
 def build(place: Path, umask: int, **env: str) -> Path:
@@ -29,12 +28,15 @@ def build(place: Path, umask: int, **env: str) -> Path:
     return place / "artifacts" / "simple_cnn" / "artifact_v1"
 
 
-def without_measurements(path: Path) -> dict[str, Any]:
-    data = yaml.safe_load((path / "metadata.yaml").read_text())
-    kept = {key: value for key, value in data.items() if key not in MEASURED}
-    for entry in kept["recipe"]["candidates"]:
-        entry.pop("latency")
-    return kept
+def unmeasured_bill(path: Path) -> dict[str, Any]:
+    """Without the times, and without the number that is made from all of it."""
+    data: dict[str, Any] = json.loads((path / "bom.cdx.json").read_text())
+    assert data.pop("serialNumber")
+    analysis = data["metadata"]["component"]["modelCard"]["quantitativeAnalysis"]
+    metrics = analysis["performanceMetrics"]
+    analysis["performanceMetrics"] = [entry for entry in metrics if not entry["type"].startswith("latency.")]
+    assert len(analysis["performanceMetrics"]) == len(metrics) - 2
+    return data
 
 
 def test_same_bytes(tmp_path: Path) -> None:
@@ -42,7 +44,9 @@ def test_same_bytes(tmp_path: Path) -> None:
     second = build(tmp_path / "another place" / "deep", 0o077, TZ="Asia/Tokyo", PYTHONHASHSEED="2", LC_ALL="C")
     for name in ("model_opt.onnx", "golden.npz", "validate.py", "evidence/equivalence.json"):
         assert (first / name).read_bytes() == (second / name).read_bytes(), name
-    assert without_measurements(first) == without_measurements(second)
+    assert metadata.without_measurements(metadata.read(first)) == metadata.without_measurements(metadata.read(second))
+    assert unmeasured_bill(first) == unmeasured_bill(second)
+    demand_valid_bill((second / "bom.cdx.json").read_text())
     assert (second / "metadata.yaml").stat().st_mode & 0o777 == 0o644
     everything = b"".join(path.read_bytes() for path in second.rglob("*") if path.is_file())
     for secret in (str(tmp_path), str(Path.home())):

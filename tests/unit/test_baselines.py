@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from artifactctl import baselines
+from artifactctl import baselines, jsontext
 from artifactctl.errors import ArtifactctlError, ConfigError, LatencyRegression, NotAvailable
 from artifactctl.project import Budgets, Latency
 from artifactctl.records import LatencyReport, Session, Timing
@@ -33,7 +33,7 @@ def problems(root: Path, latency: Latency, budgets: Budgets, **machine: Any) -> 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     content = baselines.content("m", {"version": 1, "sha256": "0" * 64}, TIMING, MACHINE, SESSION)
-    baselines.write(baselines.path_of(tmp_path, "m", "cpu"), content)
+    jsontext.write(baselines.path_of(tmp_path, "m", "cpu"), content)
     return tmp_path
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from artifactctl import config
+from artifactctl import config, stores
 from artifactctl.errors import ConfigError, SourceError
 from artifactctl.project import Bound, Data, InputSpec, Project, Source
 
@@ -74,11 +74,40 @@ def test_a_bound_for_each_output(tmp_path: Path) -> None:
     assert found.outputs == {"logits": Bound(0.01)}
 
 
+@pytest.mark.parametrize("name", ["git", "lfs", "dvc"])
+def test_the_store_of_releases(tmp_path: Path, name: str) -> None:
+    data = {"schema_version": 1, "models": {"m": {"source": {"onnx": "m.onnx"}}}}
+    assert config.load(write(tmp_path, yaml.safe_dump(data))).release.store == "git"
+    data["release"] = {"store": name}
+    assert config.load(write(tmp_path, yaml.safe_dump(data))).release.store == name
+    assert name in stores.STORES
+
+
+def test_an_unknown_store_is_refused(tmp_path: Path) -> None:
+    text = EXAMPLE + "release: {store: dcv}\n"
+    with pytest.raises(ConfigError, match=r"artifactctl\.yaml:19:\d+: .*perhaps you meant 'dvc'"):
+        config.load(write(tmp_path, text))
+
+
 def test_an_olive_file_is_a_recipe(tmp_path: Path) -> None:
     assert load(tmp_path, optimize={"recipes": ["fp16", {"olive": "q.json"}]}).models["m"].recipes == (
         "fp16",
         "olive:q.json",
     )
+
+
+@pytest.mark.parametrize("text", ["Apache-2.0", "MIT OR Apache-2.0", "ask us first", "Lizenz ähnlich 😀"])
+def test_a_licence_is_any_text(tmp_path: Path, text: str) -> None:
+    assert load(tmp_path, license=text).models["m"].license == text
+
+
+def test_no_licence_is_invented(tmp_path: Path) -> None:
+    assert load(tmp_path).models["m"].license is None
+
+
+@pytest.mark.parametrize("value", ["", "  ", "\n", 2.0, ["MIT"], {"id": "MIT"}])
+def test_what_is_no_licence(tmp_path: Path, value: Any) -> None:
+    assert refusal(tmp_path, license=value)
 
 
 @pytest.mark.parametrize(("written", "share"), [("10%", 0.1), ("0.5%", 0.005), ("0%", 0.0), (0.2, 0.2), (1, 1.0)])

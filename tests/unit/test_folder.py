@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,6 +74,15 @@ def cut_the_sums(place: Path) -> None:
     (place / folder.MODEL).unlink()
 
 
+def spoil_line_ends(place: Path, end: bytes) -> None:
+    """Which str.splitlines would take for the same."""
+    (place / folder.SUMS).write_bytes((place / folder.SUMS).read_bytes().replace(b"\n", end))
+
+
+def upper_sums(place: Path) -> None:
+    (place / folder.SUMS).write_bytes((place / folder.SUMS).read_bytes().upper())
+
+
 def add_line(line: str) -> Callable[[Path], None]:
     def spoil(place: Path) -> None:
         with (place / folder.SUMS).open("a") as sums:
@@ -97,6 +107,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no separator": (add_line("what\n"), "SHA256SUMS has a damaged line: 'what'"),
     "listed twice": (add_line(f"{'0' * 64}  README.md\n"), f"SHA256SUMS has a damaged line: '{'0' * 64}  README.md'"),
     "outside": (add_line(f"{'0' * 64}  ../other\n"), "../other is missing"),
+    "another line end": (lambda place: spoil_line_ends(place, b"\x0b"), "SHA256SUMS is cut off"),
+    "old Mac line ends": (lambda place: spoil_line_ends(place, b"\r"), "SHA256SUMS is cut off"),
+    "Windows line ends": (lambda place: spoil_line_ends(place, b"\r\n"), "README.md\r is missing"),
+    "capital digits": (upper_sums, "SHA256SUMS has a damaged line: "),
     "no sums": (lambda place: (place / folder.SUMS).unlink(), "SHA256SUMS is missing or unreadable"),
     "sums are not text": (lambda place: (place / folder.SUMS).write_bytes(b"\xff\xfe\x00"), "SHA256SUMS is missing"),
 }
@@ -175,3 +189,34 @@ def test_two_models_work_side_by_side_whatever_their_names(tmp_path: Path) -> No
 def test_the_workplace_is_not_committed(tmp_path: Path) -> None:
     with folder.workplace(tmp_path, "m"):
         assert (tmp_path / folder.WORK / ".gitignore").read_text() == "*\n"
+
+
+def test_the_digest_of_a_folder_sees_names_contents_and_links(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    (place / "sub").mkdir(parents=True)
+    (place / "sub" / "a").write_bytes(b"a")
+    (place / "b").write_bytes(b"bb")
+    first = folder.content_digest(place)
+    assert folder.content_size(place) == 3
+    (place / "b").rename(place / "c")
+    second = folder.content_digest(place)
+    (place / "c").write_bytes(b"cc")
+    third = folder.content_digest(place)
+    (place / "c").rename(tmp_path / "c")
+    (place / "c").symlink_to("../c")
+    fourth = folder.content_digest(place)
+    assert len({first, second, third, fourth}) == 4
+    assert folder.content_digest(tmp_path / "c") == folder.digest(tmp_path / "c")
+
+
+def test_a_version_that_has_a_tag_is_taken(tmp_path: Path) -> None:
+    home = tmp_path / "artifacts" / "m"
+    who = ("-c", "user.name=t", "-c", "user.email=t@example.com")
+    for words in (("init", "-q"), (*who, "commit", "-q", "--allow-empty", "-m", "x")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    for name in ("m/artifact_v3", "other/artifact_v8", "x/m/artifact_v9", "v10", "m/artifact_vx"):
+        subprocess.run(["git", "tag", name], cwd=tmp_path, check=True)
+    assert folder.next_free(home) == 4  # the folder of the model is not there at all
+    (home / "artifact_v5").mkdir(parents=True)
+    assert folder.next_free(home) == 6
+    assert folder.next_free(tmp_path / "artifacts" / "none") == 1

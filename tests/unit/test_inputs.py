@@ -8,7 +8,7 @@ import pytest
 
 from artifactctl import folder
 from artifactctl.errors import ArtifactctlError, ConfigError, SourceError
-from artifactctl.inputs import check_files, config_digest, declared_files, is_unchanged
+from artifactctl.inputs import check_files, config_digest, data_files, declared_files, differences, is_unchanged
 from artifactctl.project import Bound, Data, Equivalence, InputSpec, Latency, ModelConfig, Source
 
 TORCH = ModelConfig(
@@ -37,6 +37,19 @@ def test_the_files_of_a_configuration(root: Path) -> None:
     assert declared_files(TORCH, root) == {name: root / name for name in NAMES}
     module = ModelConfig("m", Source("torch", "package.module:build"))
     assert declared_files(module, root) == {}
+
+
+def test_what_the_data_is_for(root: Path) -> None:
+    assert data_files(TORCH, root) == {"samples": "data/s.npz", "labels": "data/l.npy"}
+    assert data_files(ModelConfig("m", TORCH.source), root) == {}
+    twice = replace(TORCH, data=Data("data/s.npz", calibration=str(root / "data/s.npz")))
+    assert set(data_files(twice, root)) == {"samples", "calibration"}
+
+
+def test_no_licence_is_the_digest_of_before_there_was_one() -> None:
+    """Artifacts that were built before the key existed stay unchanged."""
+    config = ModelConfig("m", Source("onnx", "m.onnx"))
+    assert config_digest(config) == "65364d009b9536a16070a87b89783f898887b8a31eb029561137c14d9a798819"
 
 
 def test_an_absolute_path_is_not_recorded(root: Path) -> None:
@@ -83,13 +96,35 @@ def test_a_changed_or_missing_file_is_seen(root: Path, name: str) -> None:
         {"name": "other"},
         {"recipes": ("fp16",)},
         {"providers": ("cuda",)},
-        {"latency": Latency(0.2)},
         {"equivalence": Equivalence(Bound(1e-2))},
         {"equivalence": Equivalence(outputs={"y": Bound(1e-2)})},
         {"source": replace(TORCH.source, opset=19)},
+        {"license": "MIT"},
     ],
 )
 def test_a_changed_configuration_is_seen(root: Path, changes: dict[str, Any]) -> None:
     other = replace(TORCH, **changes)
     assert config_digest(other) != config_digest(TORCH)
     assert not is_unchanged(other, root, recorded(TORCH, root))
+
+
+def test_a_speed_gate_judges_a_version_and_makes_no_other(root: Path) -> None:
+    assert is_unchanged(replace(TORCH, latency=Latency(0.2)), root, recorded(TORCH, root))
+
+
+def test_every_difference_is_told_with_both_digests(root: Path) -> None:
+    before = recorded(TORCH, root)
+    old = folder.digest(root / "net.py")
+    (root / "net.py").write_text("other")
+    (root / "q.json").unlink()
+    found = {item.path: item.describe() for item in differences(replace(TORCH, name="other"), root, before)}
+    assert list(found) == [None, "net.py", "q.json"]
+    assert found[None] == "the configuration has changed"
+    assert found["net.py"] == f"net.py has changed (sha256 was {old}, is {folder.digest(root / 'net.py')})"
+    assert found["q.json"].startswith("q.json is missing (its sha256 was ")
+
+
+def test_a_file_that_was_not_there_is_a_difference(root: Path) -> None:
+    before = recorded(TORCH, root)
+    before["source"]["files"].pop()
+    assert [(item.path, item.recorded) for item in differences(TORCH, root, before)] == [("q.json", None)]

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from artifactctl.errors import SourceError
-from artifactctl.process import OperationFailed, Worker, WorkerDied
+from artifactctl.process import NOT_FOUND, Ended, OperationFailed, Worker, WorkerDied, run
 from tests.conftest import MODELS, clean_environment
 
 Start = Callable[[], tuple[Worker, psutil.Process]]
@@ -135,3 +135,32 @@ def test_the_child_dies_with_a_killed_parent(tmp_path: Path, endless: str, busy:
         env=clean_environment(), capture_output=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+
+
+def test_another_program_to_its_end(tmp_path: Path) -> None:
+    code = "import os, sys; print(os.environ['DVC_NO_ANALYTICS'], os.getcwd(), sys.stdin.read()); sys.exit(3)"
+    done = run([sys.executable, "-c", code], tmp_path, given=b"hello")
+    assert (done.code, done.out, done.err) == (3, f"1 {tmp_path} hello\n", "")
+    into = tmp_path / "out"
+    assert run([sys.executable, "-c", "print('x' * 9)"], tmp_path, output=into) == Ended(0, "", "")
+    assert into.read_text() == "x" * 9 + "\n"
+
+
+def test_a_program_that_is_not_there_or_does_not_end(tmp_path: Path, endless: str) -> None:
+    assert run(["no-such-program"], tmp_path) == Ended(NOT_FOUND, "", "no-such-program is not installed")
+    done = run([sys.executable, "-c", "open(__import__('sys').argv[1])", endless], tmp_path, timeout_s=0.5)
+    assert done.code < 0
+    assert "did not end within 0.5 s" in done.why
+
+
+@pytest.mark.parametrize(
+    ("ended", "why"),
+    [
+        (Ended(1, "", ""), "it ended with exit code 1"),
+        (Ended(1, "out\n", ""), "out"),
+        (Ended(1, "out\n", "first\nlast\n\n"), "last"),
+        (Ended(1, "", "ERROR: the cause\n\nHaving any troubles?\n"), "ERROR: the cause"),
+    ],
+)
+def test_the_last_words_of_a_program(ended: Ended, why: str) -> None:
+    assert ended.why == why

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import os
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
+
+import pytest
 
 from artifactctl import zips
 
@@ -21,3 +24,20 @@ def test_bytes_depend_on_the_members_alone(tmp_path: Path) -> None:
         assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}
         assert archive.read("b/inner") == file.read_bytes()
     assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0, (1980, 1, 1, 0, 0, 0)),
+        (1700000001, (2023, 11, 14, 22, 13, 20)),
+        (4354819199, (2107, 12, 31, 23, 59, 58)),
+        (4354819200, (2107, 12, 31, 23, 59, 58)),
+    ],
+)
+def test_the_time_is_the_nearest_that_a_zip_can_have(tmp_path: Path, seconds: int, expected: zips.Moment) -> None:
+    moment = zips.moment(datetime.fromtimestamp(seconds, UTC))
+    assert moment == expected
+    zips.write(tmp_path / "one.zip", {"a": b"text"}, moment)
+    with zipfile.ZipFile(tmp_path / "one.zip") as archive:
+        assert [entry.date_time for entry in archive.infolist()] == [expected]

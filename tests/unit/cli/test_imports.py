@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import ROOT, clean_environment
 
 WARM = {"yaml", "jsonschema", "git", "rich", "filelock", "psutil"}
-HEAVY = {"numpy", "onnx", "onnxruntime", "torch", "olive"}
+HEAVY = {"numpy", "onnx", "onnxruntime", "torch", "olive", "model_signing", "sigstore", "cryptography"}
 
 EVERYTHING = """
 import pkgutil, artifactctl

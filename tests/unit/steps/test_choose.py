@@ -16,7 +16,7 @@ from artifactctl.records import (
     Timing,
     Tried,
 )
-from artifactctl.steps.choose import choose, rejection
+from artifactctl.steps.choose import choose, choose_again, rejection
 
 
 def proof(*, reason: str | None = None, vacuous: bool = False, **changes: Any) -> EquivalenceReport:
@@ -122,3 +122,40 @@ def test_exactly_one_is_chosen() -> None:
     choice = choose(items, SOURCE)
     assert [item.status for item in choice.tried].count("chosen") == 1
     assert choice.chosen in choice.tried
+
+
+def recorded(**statuses: str) -> list[dict[str, Any]]:
+    return [
+        {"recipe": name.replace("_", "-"), "status": status, "reason": f"then {status}", "latency": {"ratio": 1.0}}
+        for name, status in statuses.items()
+    ]
+
+
+def test_the_recorded_choice_stands_whatever_the_times_would_say_now() -> None:
+    items = [tried("fp32", latency=None), tried("fp16", latency=None)]
+    choice = choose_again(items, SOURCE, recorded(fp32="rejected", fp16="chosen", source="eligible"))
+    assert isinstance(choice, Choice)
+    assert verdicts(choice) == {"fp32": "rejected", "fp16": "chosen", "source": "eligible"}
+    assert choice.chosen.reason == "then chosen"
+
+
+def test_the_source_is_chosen_again() -> None:
+    choice = choose_again([REJECTED["different"][0]], SOURCE, recorded(fp16="rejected", source="chosen"))
+    assert isinstance(choice, Choice)
+    assert choice.chosen.candidate.recipe == "source"
+    assert choice.tried[0].reason == "not equivalent: output 'y': far off"
+
+
+def test_a_choice_that_does_not_hold_here_is_not_made() -> None:
+    found = choose_again([REJECTED["different"][0]], SOURCE, recorded(fp16="chosen", source="eligible"))
+    assert found == "the recorded recipe 'fp16' gives no model that holds here: not equivalent: output 'y': far off"
+    assert choose_again([], SOURCE, recorded(gone="chosen")) == (
+        "the recorded recipe 'gone' gives no model that holds here: it is not among the recipes"
+    )
+
+
+def test_what_holds_here_and_did_not_then_is_told() -> None:
+    entries = [entry | {"latency": None} for entry in recorded(fp32="rejected")] + recorded(source="chosen")
+    choice = choose_again([tried("fp32", latency=None)], SOURCE, entries)
+    assert isinstance(choice, Choice)
+    assert (choice.tried[0].status, choice.tried[0].reason[:11]) == ("eligible", "proved here")

@@ -1,0 +1,134 @@
+"""ArtifactFolder -> Package: Olive's zip with the whole artifact in it, opened again and proved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from artifactctl import environment, folder, inspection, zips
+from artifactctl.crew import Crew
+from artifactctl.errors import Conflict, NotEquivalent, OptimizeError
+from artifactctl.process import OperationFailed, WorkerDied
+from artifactctl.project import Say
+from artifactctl.providers import PROVIDERS
+from artifactctl.steps.reverify import Request, verify_artifact
+from artifactctl.versions import package_name
+
+DIST = "dist"
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    path: Path
+    sha256: str
+    size_bytes: int
+    status: str  # written, unchanged
+
+
+def package(artifact: Path, output: Path, crew: Crew, say: Say, expected: str | None = None) -> Package:
+    """The same artifact gives the same bytes; a package that is there already is never replaced by another one.
+
+    SOURCE_DATE_EPOCH, where it is set, is the time of its members. One with the `expected` digest, which its tag has,
+    need not be made again.
+    """
+    date = environment.source_date()
+    time = zips.moment(date) if date else zips.EARLIEST
+    metadata = inspection.whole_artifact(artifact)
+    name = package_name(metadata["model_name"], metadata["version"])
+    output.mkdir(parents=True, exist_ok=True)
+    target, part = output / f"{name}.zip", output / f".{name}.zip.part"
+    if expected and target.is_file() and folder.digest(target) == expected:
+        return Package(target, expected, target.stat().st_size, "unchanged")
+    _remove_parts(part)
+    try:
+        say("packaging through Olive")
+        _write(artifact.resolve(), metadata, part.resolve(), time, crew)
+        say("opening it again")
+        _prove(part, crew)
+        return settle(part, target)
+    finally:
+        _remove_parts(part)
+
+
+def _remove_parts(part: Path) -> None:
+    """Also what the child had not finished when it ended."""
+    for left in part.parent.glob(f"{part.name}*"):
+        left.unlink(missing_ok=True)
+
+
+def settle(part: Path, target: Path) -> Package:
+    """What was made, a file or a folder, goes to its place; what is there already stays, and must be the same."""
+    sha256, size_bytes = folder.content_digest(part), folder.content_size(part)
+    if not target.exists():
+        try:
+            part.replace(target)
+            return Package(target, sha256, size_bytes, "written")
+        except OSError:
+            if not target.exists():  # else somebody was faster
+                raise
+    found = folder.content_digest(target)
+    if found != sha256:
+        message = f"{folder.shown(target)} is another package: sha256 {found}, this artifact gives {sha256}"
+        raise Conflict(message, hint="Move it away, or package elsewhere: --output DIR")
+    return Package(target, sha256, size_bytes, "unchanged")
+
+
+def _write(artifact: Path, metadata: Mapping[str, Any], target: Path, time: zips.Moment, crew: Crew) -> None:
+    try:
+        crew.olive_ready().call(
+            "olive_package", timeout_s=crew.limits.time_s, artifact=str(artifact), target=str(target),
+            place=str(crew.scratch / "packaging"), time=time, about=about(metadata),
+        )  # fmt: skip
+    except WorkerDied as error:
+        crew.dismiss("olive")
+        raise OptimizeError(f"Olive's packaging ended: {error.why}") from None
+    except OperationFailed as error:
+        raise OptimizeError(crew.plain(f"Olive's packaging failed: {error}")) from None
+
+
+def about(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What Olive writes into its files: a function of the metadata alone."""
+    session, latency = metadata["session"], metadata["latency"] or {}
+    changed = [entry["name"] for entry in metadata["recipe"]["passes"] if entry["status"] == "changed"]
+    history: list[dict[str, Any]] = [{"id": f"{metadata['model_name']}-0", "pass": None, "config": None}]
+    for number, label in enumerate(changed or ["none: the source in reference form"], 1):
+        config = {"type": label, "recipe": metadata["recipe"]["name"]}
+        history.append({"id": f"{metadata['model_name']}-{number}", "pass": label, "config": config})
+    metrics = {
+        "latency-p50": (metadata["latency_ms"], False),
+        "latency-ratio": (latency.get("ratio"), False),
+        "equivalence-max_error": (metadata["equivalence"]["max_error"], False),
+        "accuracy-drop": (metadata["accuracy_drop"], False),
+    }
+    return {
+        "accelerator": PROVIDERS[session["provider"]].device,
+        "execution_provider": session["execution_provider"],
+        "settings": {
+            "execution_provider": [session["execution_provider"]],
+            "provider_options": [dict(session["options"])],
+            "session_options": {
+                "intra_op_num_threads": session["intra_op_threads"],
+                "inter_op_num_threads": session["inter_op_threads"],
+            },
+        },
+        "metrics": {
+            name: {"value": value, "higher_is_better": better}
+            for name, (value, better) in metrics.items()
+            if value is not None
+        },
+        "history": history,
+    }
+
+
+def _prove(path: Path, crew: Crew) -> None:
+    """Taken out as a stranger would, whole, and proved on this machine."""
+    inside, metadata = inspection.opened(path, crew.scratch)
+    demand_equivalent(inside, metadata, Request(), crew)
+
+
+def demand_equivalent(place: Path, metadata: Mapping[str, Any], request: Request, crew: Crew) -> None:
+    report = verify_artifact(place, metadata, request, crew)
+    if not report.passed:
+        raise NotEquivalent(f"the packaged model is not equivalent: {report.reason}")

@@ -1,0 +1,61 @@
+"""Programs that tests run and the project does not install: DVC from PyPI, git-lfs from the machine or its packages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+CACHE = Path(os.environ.get("ARTIFACTCTL_TEST_CACHE", Path(__file__).resolve().parent.parent / ".test-cache"))
+DVC = "dvc==3.67.1"
+
+
+def _alone(name: str, program: Path) -> Path:
+    """A folder for PATH with one program, so that nothing else of its environment is found."""
+    place = CACHE / f"{name}-only"
+    place.mkdir(parents=True, exist_ok=True)
+    link = place / name
+    if not link.exists():
+        link.unlink(missing_ok=True)
+        link.symlink_to(program)
+    return place
+
+
+@pytest.fixture(scope="session")
+def dvc_path() -> Path:
+    """A folder for PATH with DVC, from a venv of its own: beside the build packages it would downgrade some."""
+    venv = CACHE / "dvc-venv"
+    stamp = venv / f"{DVC}-python{sys.version_info.major}.{sys.version_info.minor}"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with FileLock(CACHE / "dvc-venv.lock"):
+        if not stamp.exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True, capture_output=True)
+            pip = [venv / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+            subprocess.run([*pip, DVC], check=True, capture_output=True)
+            stamp.touch()
+        return _alone("dvc", venv / "bin" / "dvc")
+
+
+@pytest.fixture(scope="session")
+def lfs_path() -> Path | None:
+    """A folder for PATH with git-lfs: the machine's, or unpacked from Debian's package; None where neither is there.
+
+    No package of PyPI or npm carries the program, and apt needs no rights to download and checks what it gets.
+    """
+    if found := shutil.which("git-lfs"):
+        return _alone("git-lfs", Path(found))
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with FileLock(CACHE / "git-lfs.lock"):
+        place = CACHE / "git-lfs"
+        program = place / "usr" / "bin" / "git-lfs"
+        if not program.is_file() and shutil.which("apt-get") and shutil.which("dpkg-deb"):
+            place.mkdir(exist_ok=True)
+            subprocess.run(["apt-get", "download", "git-lfs"], cwd=place, check=False, capture_output=True)
+            for package in place.glob("*.deb"):
+                subprocess.run(["dpkg-deb", "-x", package, place], check=False, capture_output=True)
+        return _alone("git-lfs", program) if program.is_file() else None
