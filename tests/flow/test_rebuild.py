@@ -12,7 +12,7 @@ from typing import Any
 import onnx
 import pytest
 
-from artifactctl import config, environment, folder, metadata, schema
+from artifactctl import bom, config, environment, folder, metadata, schema
 from artifactctl.crew import Crew
 from artifactctl.project import Project
 from artifactctl.steps.rebuild import UNEXPLAINED, Comparison, rebuild
@@ -57,13 +57,17 @@ def artifact(built: Path, place: Path) -> Path:
 
 def forge(path: Path, edit: Edit) -> None:
     """As somebody would who knows the format: whatever follows from the files and the metadata is written anew."""
-    data = metadata.read(path)
+    data, before = metadata.read(path), folder.digest(path / folder.MODEL)
     edit(path, data)
+    for file in (path / "evidence").glob("*.json"):
+        file.write_text(file.read_text().replace(before, folder.digest(path / folder.MODEL)))
     for name, render in ((folder.VALIDATE, metadata.render_validate), ("README.md", metadata.render_card)):
         (path / name).write_text(render(data), encoding="utf-8")
-    for entry in data["files"]:
-        file = path / entry["path"]
-        entry |= {"sha256": folder.digest(file), "size_bytes": file.stat().st_size}
+    for _ in range(2):  # the bill names digests, and has one
+        for entry in data["files"]:
+            file = path / entry["path"]
+            entry |= {"sha256": folder.digest(file), "size_bytes": file.stat().st_size}
+        (path / folder.BOM).write_text(bom.render(data), encoding="utf-8")
     (path / folder.METADATA).write_text(metadata.dump(data), encoding="utf-8")
     (path / folder.SUMS).unlink()
     folder.write_sums(path)
@@ -138,7 +142,7 @@ def test_other_bytes_are_equivalent_where_other_packages_explain_them(cli: Cli, 
     assert done.code == 0, done.err
     assert schema.problems(done.json, "report") == []
     assert done.json["data"]["verdict"] == "equivalent"
-    assert "warning   not to the byte: model_opt.onnx differs" in done.err
+    assert "warning   not to the byte: evidence/equivalence.json differs; model_opt.onnx differs" in done.err
     assert "only names, order or encoding differ" in done.err
     here = environment.package_versions()["olive-ai"]
     assert done.json["data"]["environment"] == [{"package": "olive-ai", "recorded": "0.1.0", "here": here}]
