@@ -322,6 +322,8 @@ def test_a_place_that_cannot_be_written_to(project: Path) -> None:
 
 
 def test_doctor_names_what_a_kill_leaves(project: Path) -> None:
+    (project.parent / "temporary").mkdir()
+    own = {"TMPDIR": str(project.parent / "temporary")}  # the machine's may hold what others killed
     assert run_cli("package", "artifacts/mlp/artifact_v1", cwd=project).code == 0
     (project / "dist/.mlp-artifact_v1.zip.part").write_text("half")
     scratch = project / "artifacts/.work/mlp@build-x"
@@ -329,14 +331,14 @@ def test_doctor_names_what_a_kill_leaves(project: Path) -> None:
     lock = project / ".git/index.lock"
     lock.touch()
     os.utime(lock, (1, 1))
-    found = run_cli("doctor", "--json", cwd=project).json["data"]["leftovers"]
+    found = run_cli("doctor", "--json", cwd=project, env=own).json["data"]["leftovers"]
     texts = "\n".join(item["what"] for item in found)
     for word in (".part", "@build-x", "index.lock", "half done: packaged, not tagged"):
         assert word in texts
     assert "--resume" in next(item["type"] for item in found if "half done" in item["what"])
-    mended = run_cli("doctor", "--mend", "--json", cwd=project).json["data"]["leftovers"]
+    mended = run_cli("doctor", "--mend", "--json", cwd=project, env=own).json["data"]["leftovers"]
     assert sum(item["removed"] for item in mended) == 3
-    left = run_cli("doctor", "--json", cwd=project).json["data"]["leftovers"]
+    left = run_cli("doctor", "--json", cwd=project, env=own).json["data"]["leftovers"]
     assert [item["path"] for item in left] == [None]
     assert run_cli("release", "mlp", "--resume", cwd=project).code == 0
-    assert run_cli("doctor", "--json", cwd=project).json["data"]["leftovers"] == []
+    assert run_cli("doctor", "--json", cwd=project, env=own).json["data"]["leftovers"] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -28,6 +29,13 @@ METADATA: dict[str, Any] = {
     "accuracy_drop": None, "model": {"size_bytes": 10}, "recipe": {"name": "fp32"},
     "equivalence": {"statement": "max_abs ≤ 0.001", "max_error": 1e-7, "samples": 8},
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A temporary folder of its own: the machine's may hold what others killed."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
 
 @pytest.fixture
