@@ -38,7 +38,7 @@ def judge(rounds: Sequence[Sequence[Triple]], limit: float, confidence: float) -
 
     The interval is Student's over rounds, the extreme ones cut off, at a confidence that pays for every earlier look.
     Its width comes from the candidate's rounds or from the A/A leg, whichever is wider: a lucky agreement of few rounds
-    proves nothing.
+    proves nothing. A difference that the A/A leg shows where there is none is added to it.
     """
     if len(rounds) < 2 or not all(rounds):
         raise ValueError("fewer than two rounds of pairs prove nothing")
@@ -49,13 +49,14 @@ def judge(rounds: Sequence[Sequence[Triple]], limit: float, confidence: float) -
     offset, blank = _trimmed(noise)
     times = student_t(1 - alpha, len(rounds) - 2 * _cut(len(rounds)) - 1)
     least = SMALLEST_SD / math.sqrt(len(rounds))
+    even = abs(offset) <= times * max(blank, least)
+    bias = 0.0 if even else abs(offset)
     # the candidate is compared with two baselines (1 + 1/2), a baseline with one other (1 + 1)
-    half = times * max(own, math.sqrt(0.75) * blank, least)
+    half = times * max(own, math.sqrt(0.75) * blank, least) + bias
     low, high = math.exp(centre - half), math.exp(centre + half)
-    detection = math.expm1(times * max(math.sqrt(0.75) * blank, least))
-    even = abs(offset) <= times * max(blank, least)  # no difference where there is none
+    detection = math.expm1(times * max(math.sqrt(0.75) * blank, least) + bias)
     verdict = NOT_PROVEN
-    if even and detection <= limit and len(rounds) >= MIN_ROUNDS:
+    if detection <= limit and len(rounds) >= MIN_ROUNDS:
         verdict = NOT_SLOWER if high <= 1 + limit else REGRESSION if low > 1 + limit else NOT_PROVEN
     pairs = sum(map(len, rounds))
     return Judgement(verdict, math.exp(centre), low, high, detection, len(rounds), pairs)

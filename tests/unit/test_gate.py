@@ -103,9 +103,13 @@ def test_a_machine_that_sees_nothing_proves_nothing() -> None:
     assert judged.detection_limit > 0.05
 
 
-def test_two_baselines_that_differ_prove_nothing() -> None:
+def test_two_baselines_that_differ_prove_nothing_that_is_smaller_than_their_difference() -> None:
     rounds = [[(1e6, 1.2e6 * (1 + 0.001 * turn), 1e6) for turn in range(9)] for _ in range(10)]
-    assert gate.judge(rounds, 0.5, 0.99).verdict == verdicts.NOT_PROVEN
+    judged = gate.judge(rounds, 0.15, 0.99)
+    assert judged.verdict == verdicts.NOT_PROVEN
+    assert judged.detection_limit > 0.2
+    assert judged.ratio_low < 1 / 1.2 < judged.ratio < 1 < judged.ratio_high
+    assert gate.judge(rounds, 0.5, 0.99).verdict == verdicts.NOT_SLOWER
 
 
 @pytest.mark.parametrize("rounds", [[], [[]], [[(1.0, 1.0, 1.0)]], [[(1.0, 1.0, 1.0)], []]])
