@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from artifactctl import verdicts
 from artifactctl.folder import shown
+from artifactctl.report.names import markdown_table
 from artifactctl.report.text import table
 
 if TYPE_CHECKING:
@@ -121,8 +122,3 @@ def _short(value: float) -> str:
 
 def plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

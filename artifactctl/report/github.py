@@ -1,22 +1,29 @@
-"""What GitHub Actions shows: an annotation for an error, and the result on the step's summary page."""
+"""What GitHub Actions reads: annotations, outputs of a step, its summary page. No text can break out of its place."""
 
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 SUMMARY_BYTES = 900_000  # GitHub refuses more than 1 MiB a step
+CUT = "\n\n*The page was cut: it is longer than GitHub shows.*\n"
 
 
 def active() -> bool:
     return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
-def annotate(name: str, message: str) -> None:
+def annotate(name: str, message: str, file: str | None = None, line: int | None = None, level: str = "error") -> None:
     """On stderr, which the runner reads as well, so that stdout stays one JSON document."""
     if active():
-        sys.stderr.write(f"::error title=artifactctl {escape_property(name)}::{escape(message)}\n")
+        place = f"file={escape_property(file)}," if file else ""
+        place += f"line={line}," if file and line else ""
+        sys.stderr.write(f"::{level} {place}title=artifactctl {escape_property(name)}::{escape(message)}\n")
+        sys.stderr.flush()
 
 
 def escape(text: str) -> str:
@@ -27,18 +34,37 @@ def escape_property(text: str) -> str:
     return escape(text).replace(":", "%3A").replace(",", "%2C")
 
 
+def output(values: Mapping[str, str]) -> None:
+    """For the steps and jobs after this one. The delimiter is random: no value can end itself and begin another."""
+    place = os.environ.get("GITHUB_OUTPUT")
+    if not place:
+        return
+    lines = []
+    for name, value in values.items():
+        mark = f"artifactctl_{secrets.token_hex(16)}"
+        lines.append(f"{name}<<{mark}\n{value}\n{mark}\n")
+    with Path(place).open("a", encoding="utf-8", newline="\n") as file:
+        file.write("".join(lines))
+
+
 def summarize(title: str, text: str) -> None:
     """Append to the summary page; the text stands in a fence that it cannot close."""
+    if text:
+        longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+        fence = "`" * max(3, 1 + longest)
+        append_page(f"### {title}\n\n{fence}\n{_cut(text, SUMMARY_BYTES - 1000)}\n{fence}\n\n")
+
+
+def append_page(markdown: str) -> None:
     place = os.environ.get("GITHUB_STEP_SUMMARY")
-    if not place or not text:
-        return
-    fence = "`" * max(3, 1 + max((len(run) for run in _runs_of_backticks(text)), default=0))
-    page = f"### {title}\n\n{fence}\n{text}\n{fence}\n\n".encode()[:SUMMARY_BYTES]
-    with Path(place).open("ab") as file:
-        file.write(page)
+    if place and markdown:
+        with Path(place).open("ab") as file:
+            file.write(_cut(markdown, SUMMARY_BYTES).encode())
 
 
-def _runs_of_backticks(text: str) -> list[str]:
-    import re
-
-    return re.findall(r"`+", text)
+def _cut(text: str, most: int) -> str:
+    """At the end of a line."""
+    if len(text.encode()) <= most:
+        return text
+    kept = text.encode()[: most - len(CUT)].decode(errors="ignore")
+    return kept.rpartition("\n")[0] + CUT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 LONGEST = 100
@@ -27,6 +28,7 @@ def code(text: Any, longest: int = LONGEST) -> str:
     return f"`{''.join(_MARKS.get(letter, letter) for letter in shown)}`"
 
 
-def cell(text: str) -> str:
-    """Last, when a text goes into a table of Markdown; no backslash that came from outside is left before a bar."""
-    return text.replace("|", "\\|")
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A bar in a cell is escaped here, last; no backslash that came from outside is left before one."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(text.replace('|', chr(92) + '|') for text in line)} |" for line in lines)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from artifactctl import verdicts
 from artifactctl.report import diff_words as words
 from artifactctl.report.bench import plural
-from artifactctl.report.names import cell, code
+from artifactctl.report.names import code, markdown_table
 from artifactctl.report.text import number
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def _changes(found: Diff) -> list[str]:
     if not rows:
         return ["Nothing that is recorded of them differs."]
     if found.before is None:
-        return [_table(("what", "value"), [(what, after) for what, _, after in rows if after != "–"])]
-    return [_table(("what", "before", "after"), rows)]
+        return [markdown_table(("what", "value"), [(what, after) for what, _, after in rows if after != "–"])]
+    return [markdown_table(("what", "before", "after"), rows)]
 
 
 def _label(text: str) -> str:
@@ -176,9 +176,4 @@ def _sentence(text: str) -> str:
 
 def _limited(head: Row, rows: Sequence[Row]) -> list[str]:
     more = len(rows) - words.MOST
-    return [_table(head, rows[: words.MOST]), *([f"… and {more} more."] if more > 0 else [])]
-
-
-def _table(head: Row, rows: Iterable[Row]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(cell, line))} |" for line in lines)
+    return [markdown_table(head, rows[: words.MOST]), *([f"… and {more} more."] if more > 0 else [])]

@@ -64,7 +64,7 @@ def _unchanged_text(item: ArtifactFolder) -> str:
 
 def _built_text(item: ArtifactFolder) -> str:
     meta = item.metadata
-    rows = [_candidate_row(entry) for entry in meta["recipe"]["candidates"]]
+    rows = [candidate_row(entry) for entry in meta["recipe"]["candidates"]]
     lines = [table(("recipe", "result", "size", "max error", "time ÷ source", "why"), rows), ""]
     proof = meta["equivalence"]
     lines.append(
@@ -95,7 +95,7 @@ def _built_text(item: ArtifactFolder) -> str:
     return "\n".join(lines)
 
 
-def _candidate_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
+def candidate_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
     latency, equivalence = entry["latency"] or {}, entry["equivalence"] or {}
     ratio = latency.get("ratio")
     spread = f"{ratio:.2f} ({latency['ratio_low']:.2f}–{latency['ratio_high']:.2f})" if ratio else "–"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from markdown_it import MarkdownIt
 
-from artifactctl.report.names import cell, code, visible
+from artifactctl.report.names import code, markdown_table, visible
 
 HOSTILE = [
     "a|b", "a\\|b", "\\", "`", "``x``", "a`b|c", "<script>alert(1)</script>", "</code></td>", "<!-- x", "a\nb",
@@ -15,7 +15,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_stays_in_its_cell(name: str) -> None:
-    table = f"| one | two | three |\n| --- | --- | --- |\n| {cell(code(name))} | second | third |"
+    table = markdown_table(("one", "two", "three"), [(code(name), "second", "third")])
     html = MarkdownIt("commonmark").enable("table").render(table)
     assert html.count("<td>") == 3
     assert "<td>second</td>\n<td>third</td>" in html

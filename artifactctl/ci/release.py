@@ -1,0 +1,126 @@
+"""Tag and publish what was built and proved; safe to run again, whatever happened to the run before."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from artifactctl import cells
+from artifactctl.ci import command, inputs, page, stage
+from artifactctl.ci.blame import line_of
+from artifactctl.ci.finished import Finished, Remark, told
+from artifactctl.ci.hub import Hub, Published
+from artifactctl.errors import ReleaseError
+from artifactctl.git.repository import open_repository
+from artifactctl.versions import folder_name, package_name, tag_name
+
+BOT = "github-actions[bot]"
+BOT_ADDRESS = "41898282+github-actions[bot]@users.noreply.github.com"
+
+
+def release() -> Finished:
+    place, root = Path(inputs.required("build")), Path.cwd()
+    build = stage.read(place)
+    if build is None or build["error"]:
+        raise ReleaseError("the build failed, so there is nothing to release", hint="Look at the job that built.")
+    entries = _chosen(build["artifacts"])
+    rows: list[tuple[str, str, str]] = []
+    tags, urls = [], {}
+    for entry in entries:
+        _place(place, entry, root)
+        with _as_bot(root):
+            done = command.run(
+                "release", *([] if _on_tag() else ["--push"]), "--", f"{entry['model']}@v{entry['version']}"
+            )
+        if done.error:
+            return _refused(done, entry, rows)
+        tags.append(done.data["tag"])
+        rows.append((done.data["tag"], done.data["status"], f"commit {(done.data['commit'] or '')[:12]}"))
+        if inputs.flag("github-release"):
+            published = _publish(entry, done.data["tag"], root)
+            rows.append((done.data["tag"], published.status, published.url))
+            urls[entry["model"]] = published.url
+    return Finished(0, page.released(rows), {"tags": json.dumps(tags), "urls": json.dumps(urls)})
+
+
+def _chosen(artifacts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """On a release's own tag that version only; else what the input names, or everything that was built."""
+    wanted, tag = inputs.words("models"), os.environ.get("GITHUB_REF_NAME", "")
+    if _on_tag():
+        found = [entry for entry in artifacts if tag_name(entry["model"], entry["version"]) == tag]
+        if not found:
+            message = f"the tag {tag} is there, and the build of its commit made no such version"
+            raise ReleaseError(message, hint="Commit the artifact before it is tagged: artifactctl release does both.")
+        return found
+    return [entry for entry in artifacts if not wanted or entry["model"] in wanted]
+
+
+def _on_tag() -> bool:
+    return os.environ.get("GITHUB_REF_TYPE") == "tag"
+
+
+def _place(place: Path, entry: Mapping[str, Any], root: Path) -> None:
+    """The artifact and the evidence of its cells, where `release` looks for them."""
+    artifact = stage.unfold(place, entry, root)
+    for file in sorted(Path(inputs.required("evidence")).rglob("*.json")):
+        data = json.loads(file.read_text(encoding="utf-8"))
+        target = cells.path_of(artifact, str(data["provider"]))
+        if data["artifact_sha256"] == entry["digest"] and data["model"] == entry["model"] and not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+    with open_repository(root) as repository:
+        if repository.branch is None and _on_tag():  # the tag is there already; what it lacks stays on this machine
+            repository.run("switch", "--quiet", "-c", f"artifactctl-{os.environ.get('GITHUB_RUN_ID', 'run')}")
+
+
+@contextmanager
+def _as_bot(root: Path) -> Iterator[None]:
+    """git's identity where the runner has none, and the token for its pushes: in the environment, never in a file."""
+    added: dict[str, str] = {}
+    with open_repository(root) as repository:
+        if repository.identity_problem:
+            for role in ("AUTHOR", "COMMITTER"):
+                added |= {f"GIT_{role}_NAME": BOT, f"GIT_{role}_EMAIL": BOT_ADDRESS}
+    token, server = inputs.text("token"), os.environ.get("GITHUB_SERVER_URL", "")
+    if token and server.startswith("https://"):
+        secret = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+        number = int(os.environ.get("GIT_CONFIG_COUNT", "0") or 0)
+        added |= {
+            "GIT_CONFIG_COUNT": str(number + 1),
+            f"GIT_CONFIG_KEY_{number}": f"http.{server}/.extraheader",
+            f"GIT_CONFIG_VALUE_{number}": f"AUTHORIZATION: basic {secret}",
+        }
+    before = {name: os.environ.get(name) for name in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _refused(done: command.Outcome, entry: Mapping[str, Any], rows: list[tuple[str, str, str]]) -> Finished:
+    assert done.error is not None
+    name, message, hint = (done.error[key] for key in ("name", "message", "hint"))
+    shown = (page.released(rows) if rows else "") + page.failed("release", name, message, hint, done.line)
+    return Finished(
+        done.code, shown, remarks=(Remark(name, told(done.error, done.line), line_of(name, message, entry["model"])),)
+    )
+
+
+def _publish(entry: Mapping[str, Any], tag: str, root: Path) -> Published:
+    api, repository = os.environ.get("GITHUB_API_URL", ""), os.environ.get("GITHUB_REPOSITORY", "")
+    if not (api and repository):
+        hint = "Set the input 'github-release' to false where there is no GitHub."
+        raise ReleaseError("GITHUB_API_URL and GITHUB_REPOSITORY are not set", hint=hint)
+    name = package_name(entry["model"], entry["version"])
+    files = sorted(path for path in (root / "dist").glob(f"{name}.*") if path.is_file())
+    notes = (root / "dist" / f"{name}.md").read_text(encoding="utf-8")
+    title = f"{entry['model']} {folder_name(entry['version'])}"
+    return Hub(api, repository, inputs.required("token")).publish(tag, title, notes, files)
