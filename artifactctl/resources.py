@@ -24,5 +24,11 @@ def template_path(name: str) -> Path:
     return _folder("templates") / name
 
 
+def commit() -> str | None:
+    """What this package was built from; None in a checkout."""
+    stamp = _PACKAGE / "_data" / "commit"
+    return stamp.read_text(encoding="utf-8").strip() if stamp.is_file() else None
+
+
 def template_text(name: str) -> str:
     return template_path(name).read_text(encoding="utf-8")

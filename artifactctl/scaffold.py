@@ -6,8 +6,9 @@ import os
 import re
 from pathlib import Path
 
+from artifactctl import __version__
 from artifactctl.config import CONFIG_NAME
-from artifactctl.resources import template_text
+from artifactctl.resources import commit, template_text
 from artifactctl.versions import model_name_from
 
 WORKFLOW = Path(".github/workflows/artifact.yml")
@@ -21,7 +22,7 @@ def wanted_files(config: Path | None, *, workflow: bool, pre_commit: bool) -> di
     place = config or Path(CONFIG_NAME)
     wanted = {place: _configuration(place.parent)}
     if workflow:
-        wanted[WORKFLOW] = template_text("workflow.yml")
+        wanted[WORKFLOW] = _workflow()
     if pre_commit:
         wanted[PRE_COMMIT] = template_text("pre-commit.yaml")
     return wanted
@@ -57,6 +58,13 @@ def describe(files: list[dict[str, str]], wanted: dict[Path, str]) -> str:
     step = "name your own model in it (none was found here)" if found_none else "look at the configuration"
     hook = ", and once 'pre-commit install'" if PRE_COMMIT in wanted else ""
     return "\n".join([*lines, f"Next: {step}, then type 'artifactctl build'{hook}"])
+
+
+def _workflow() -> str:
+    """Pinned to the commit that this version was built from; a checkout knows only the tag of its version."""
+    built_from = commit()
+    pin = f"{built_from} # v{__version__}" if built_from else f"v{__version__}"
+    return template_text("workflow.yml").replace("PIN", pin)
 
 
 def _missing_hooks(path: Path, text: str) -> str | None:

@@ -22,7 +22,16 @@ from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("artifactctl", "schemas", "templates", "pyproject.toml", "constraints.txt", "README.md", "LICENSE")
+PARTS = (
+    "artifactctl",
+    "schemas",
+    "templates",
+    "pyproject.toml",
+    "hatch_build.py",
+    "constraints.txt",
+    "README.md",
+    "LICENSE",
+)
 
 
 def main() -> None:
