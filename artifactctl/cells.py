@@ -24,7 +24,8 @@ def content(
     artifact: Path, metadata: Mapping[str, Any], found: Mapping[str, Any], machine: Mapping[str, Any]
 ) -> dict[str, Any]:
     """`found` is what `verify --json` says."""
-    kept = {key: found[key] for key in ("provider", "verdict", "samples", "placement", "outputs")}
+    keys = ("provider", "emulated", "verdict", "samples", "placement", "bounds", "outputs")
+    kept = {key: found[key] for key in keys if key in found}
     return {
         "schema_version": 1,
         "model": metadata["model_name"],

@@ -17,6 +17,7 @@ from artifactctl.project import (
     InputSpec,
     Latency,
     ModelConfig,
+    OwnTerms,
     Project,
     Release,
     Source,
@@ -83,8 +84,19 @@ def _rule_problems(data: Mapping[str, Any]) -> list[schema.Problem]:
             if "max_accuracy_drop" in others and (not labelled or where):
                 why = "is for the whole model, not for one output" if where else "needs data.samples and data.labels"
                 found.append(schema.Problem((*at, "max_accuracy_drop"), f"max_accuracy_drop {why}"))
+        found += _provider_problems(entry, (*place, "providers"))
         if labelled and not entry["data"].get("samples"):
             found.append(schema.Problem((*place, "data", "labels"), "labels need samples: add data.samples"))
+    return found
+
+
+def _provider_problems(entry: Mapping[str, Any], place: tuple[str | int, ...]) -> list[schema.Problem]:
+    """A provider's own measure may replace the model's, but must leave one."""
+    found = []
+    for name, own in _named_providers(entry).items():
+        if "max_abs" in own and own["max_abs"] is None and not _own_bound(entry, own).describe():
+            message = "max_abs is null, so another measure is needed: min_cosine or min_top1"
+            found.append(schema.Problem((*place, name), message))
     return found
 
 
@@ -118,7 +130,7 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
     measures = entry.get("equivalence") or {}
     whole = ("outputs", "max_accuracy_drop", "search_s")
     shared = {key: value for key, value in measures.items() if key not in whole}
-    latency = entry.get("latency") or {}
+    latency, named = entry.get("latency") or {}, _named_providers(entry)
     asked = (entry.get("optimize") or {}).get("recipes") or ["auto"]
     return ModelConfig(
         name=name,
@@ -132,9 +144,27 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
         ),
         latency=_latency(latency),
         budgets=Budgets((entry.get("memory") or {}).get("max_mb"), (entry.get("size") or {}).get("max_mb")),
-        providers=tuple(entry.get("providers") or ("cpu",)),
+        providers=tuple(named),
         license=entry.get("license"),
+        own={name: own for name, value in named.items() if (own := _own(entry, value)) != OwnTerms()},
     )
+
+
+def _named_providers(entry: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """A list of names, or a mapping from each to what it has of its own; the first is the build's."""
+    asked = entry.get("providers") or ["cpu"]
+    return {name: (asked[name] or {}) if isinstance(asked, Mapping) else {} for name in asked}
+
+
+def _own(entry: Mapping[str, Any], value: Mapping[str, Any]) -> OwnTerms:
+    options = {key: str(option) for key, option in (value.get("options") or {}).items()}
+    return OwnTerms(_own_bound(entry, value) if value.keys() - {"options"} else None, options)
+
+
+def _own_bound(entry: Mapping[str, Any], value: Mapping[str, Any]) -> Bound:
+    """What is not named comes from the model's default bound."""
+    shared = {key: given for key, given in (entry.get("equivalence") or {}).items() if key != "outputs"}
+    return _bound(shared | {key: given for key, given in value.items() if key != "options"})
 
 
 def _latency(entry: Mapping[str, Any]) -> Latency:

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from artifactctl import environment, git
+from artifactctl import environment, git, runtimes
 from artifactctl.errors import NotAvailable
 from artifactctl.process import OperationFailed, Worker, WorkerDied
 from artifactctl.providers import PROVIDERS
@@ -29,10 +29,11 @@ def diagnose(*, verbose: bool) -> dict[str, Any]:
     data: dict[str, Any] = {key: here[key] for key in ("artifactctl", "python", "system", "machine", "cpu", "cores")}
     versions = here["packages"] | environment.package_versions(tuple(NEEDED_TO))
     data["packages"] = [_package(name, versions) for name in ("numpy", "onnx", *NEEDED_TO)]
-    data["runtimes"] = sorted(name for name in here["packages"] if name.startswith("onnxruntime"))
-    data["providers"] = _providers(runtime["providers"])
+    found = runtimes.installed()
+    data["runtimes"] = sorted((*found.whole, *found.plugins))
+    data["providers"] = _providers(runtime["providers"], found)
     data["git"] = git.describe(Path.cwd())
-    data["missing"] = _missing(data, runtime)
+    data["missing"] = _missing(data, runtime, found)
     return data
 
 
@@ -58,32 +59,28 @@ def _package(name: str, versions: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _providers(available: list[str]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": row.name,
-            "available": row.execution_provider in available,
-            "install": row.install,
-            "remark": row.remark,
-        }
-        for row in PROVIDERS.values()
-    ]
+def _providers(available: list[str], found: runtimes.Installed) -> list[dict[str, Any]]:
+    """The provider table, as it stands on this machine."""
+    rows = []
+    for row in PROVIDERS.values():
+        why, line = runtimes.why_unavailable(row, available, found) or (None, runtimes.install_line(row, found))
+        more = {"runs_on": list(row.runs_on), "emulated": row.emulated, "remark": row.remark}
+        rows.append({"name": row.name, "available": why is None, "why": why, "install": line} | more)
+    return rows
 
 
-def _missing(data: dict[str, Any], runtime: dict[str, Any]) -> list[dict[str, str]]:
+def _missing(data: dict[str, Any], runtime: dict[str, Any], packages: runtimes.Installed) -> list[dict[str, str]]:
     found = [
         {"what": entry["name"], "needed_to": entry["needed_to"], "install": entry["install"]}
         for entry in data["packages"]
         if entry["version"] is None
     ]
-    whole = [name for name in data["runtimes"] if name not in ("onnxruntime-ep-openvino", "onnxruntime-qnn")]
-    if len(whole) > 1:
-        names = " and ".join(whole)
-        line = f"pip uninstall -y {' '.join(data['runtimes'])} && pip install 'artifactctl[cpu]'"
+    if packages.collide:
+        names, line = " and ".join(packages.whole), runtimes.install_line(PROVIDERS["cpu"], packages)
         found.append(
             {"what": f"only one of {names}: they overwrite one another", "needed_to": "run models", "install": line}
         )
-    elif "problem" in runtime and whole:
+    elif "problem" in runtime and packages.whole:
         found.append(
             {
                 "what": runtime["problem"],

@@ -73,8 +73,9 @@ def config_digest(config: ModelConfig) -> str:
     Speed gates and budgets judge a version; they do not make another one.
     """
     made_from = {key: value for key, value in asdict(config).items() if key not in ("latency", "budgets")}
-    if made_from["license"] is None:  # a key that came later: what was built before it is unchanged
-        del made_from["license"]
+    for late in ("license", "own"):  # keys that came later: what was built before them is unchanged
+        if not made_from[late]:
+            del made_from[late]
     text = json.dumps({"recipes_version": RECIPES_VERSION} | made_from, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

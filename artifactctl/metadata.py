@@ -80,8 +80,29 @@ def validate_data(metadata: Mapping[str, Any]) -> dict[str, Any]:
         "session": metadata["session"],
         "bounds": metadata["equivalence"]["bounds"],
         "plan": {key: metadata["reference"]["samples"][key] for key in ("seed", "batched", "inputs", "states", "sets")},
-        "providers": {name: provider.execution_provider for name, provider in PROVIDERS.items()},
+        "own": metadata["equivalence"].get("providers", {}),
+        "providers": {
+            name: {key: getattr(row, key) for key in ("execution_provider", "system", "machine", "options", "emulated")}
+            for name, row in PROVIDERS.items()
+        },
     }
+
+
+def bounds_on(metadata: Mapping[str, Any], provider: str | None = None) -> Mapping[str, Any]:
+    """The bounds on a provider, or where the build proved it."""
+    proof = metadata["equivalence"]
+    own = proof.get("providers", {}).get(provider or metadata["session"]["provider"], {})
+    found: Mapping[str, Any] = own.get("bounds", proof["bounds"])
+    return found
+
+
+def options_on(metadata: Mapping[str, Any], provider: str) -> dict[str, str]:
+    """The session's options on a provider: those of the table, and the artifact's own."""
+    session = metadata["session"]
+    if provider == session["provider"]:
+        return dict(session["options"])
+    own = metadata["equivalence"].get("providers", {}).get(provider, {})
+    return {**PROVIDERS[provider].options, **own.get("options", {})}
 
 
 def render_validate(metadata: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from artifactctl import verdicts
 from artifactctl.errors import ArtifactctlError, LatencyRegression, NotEquivalent, NotProven
 from artifactctl.folder import BOM
+from artifactctl.metadata import bounds_on
 from artifactctl.providers import PROVIDERS
 from artifactctl.records import SOURCE_RECIPE, EquivalenceReport
 
@@ -150,7 +151,7 @@ def _latency(requirement: Requirement, facts: Facts) -> Finding:
 
 def _accuracy(requirement: Requirement, facts: Facts) -> Finding:
     equivalence, drop = facts.metadata["equivalence"], facts.metadata["accuracy_drop"]
-    accuracy, limit = equivalence["accuracy"], equivalence["bounds"]["default"].get("max_accuracy_drop")
+    accuracy, limit = equivalence["accuracy"], bounds_on(facts.metadata)["default"].get("max_accuracy_drop")
     advice = "Build a version with data.labels and equivalence.max_accuracy_drop in artifactctl.yaml: artifactctl build"
     if accuracy is None or drop is None:
         return Finding(requirement, False, "no drop of accuracy was measured", advice)

@@ -62,6 +62,14 @@ class Equivalence:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnTerms:
+    """What one provider is given of its own."""
+
+    bound: Bound | None = None  # for all outputs, in place of the model's bounds
+    options: Mapping[str, str] = field(default_factory=dict)  # of the session, beside those of the provider table
+
+
+@dataclass(frozen=True, slots=True)
 class Latency:
     max_regression: float = 0.10
     confidence: float = 0.99
@@ -89,6 +97,18 @@ class ModelConfig:
     budgets: Budgets = Budgets()
     providers: tuple[str, ...] = ("cpu",)
     license: str | None = None  # an SPDX expression, or any text
+    own: Mapping[str, OwnTerms] = field(default_factory=dict)  # by provider, only where there is something
+
+    def equivalence_on(self, provider: str) -> Equivalence:
+        """The bounds that the model is held to on a provider."""
+        own = self.own.get(provider)
+        if own is None or own.bound is None:
+            return self.equivalence
+        return Equivalence(own.bound, {}, self.equivalence.search_s)
+
+    def options_on(self, provider: str) -> Mapping[str, str]:
+        own = self.own.get(provider)
+        return own.options if own else {}
 
 
 @dataclass(frozen=True, slots=True)

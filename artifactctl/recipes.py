@@ -15,6 +15,7 @@ class OlivePass:
     type: str
     config: Mapping[str, Any]
     required: bool = True
+    for_cpu: bool = False  # it writes operators that only ONNX Runtime's own CPU kernels have
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ _ORT_EXTENDED = OlivePass(
     # The pass does nothing without a model type; "bert" with only_onnxruntime is ORT's own optimizer for any model.
     {"model_type": "bert", "opt_level": 2, "only_onnxruntime": True},
     required=False,
+    # FusedConv, QLinearConv instead of QDQ: other providers refuse them, and ONNX Runtime fuses at load anyway
+    for_cpu=True,
 )
 
 RECIPES = {

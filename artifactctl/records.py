@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from artifactctl.folder import FileDigest
-from artifactctl.project import ModelConfig
+from artifactctl.project import Equivalence, ModelConfig
 
 SOURCE_RECIPE = "source"  # the candidate that is the source itself, in reference form
 
@@ -154,6 +154,11 @@ class ReferenceModel:
     exported: EquivalenceReport | None = None
 
     @property
+    def equivalence(self) -> Equivalence:
+        """What a candidate is held to on the build's provider."""
+        return self.source.config.equivalence_on(self.session.provider)
+
+    @property
     def seed(self) -> int:
         return int(self.sha256[:12], 16)
 
@@ -161,7 +166,7 @@ class ReferenceModel:
 @dataclass(frozen=True, slots=True)
 class PassResult:
     name: str
-    status: str  # changed, unchanged, failed
+    status: str  # changed, unchanged, failed, left-out
     detail: str = ""
 
 

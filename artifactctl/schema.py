@@ -31,11 +31,19 @@ def problems(data: Any, name: str) -> list[Problem]:
     return sorted(found, key=lambda problem: [str(part) for part in problem.place])
 
 
+def session_problems(data: Any) -> list[Problem]:
+    """Of a session alone, as metadata.yaml would record it."""
+    import jsonschema
+
+    validator = jsonschema.Draft202012Validator(load("metadata")["properties"]["session"])
+    return [problem for error in validator.iter_errors(data) for problem in _phrase(error)]
+
+
 def _phrase(error: Any) -> Iterator[Problem]:
     place = tuple(error.absolute_path)
     if error.parent is None and "propertyNames" in error.absolute_schema_path:
-        name = error.instance
-        yield Problem((*place, name), f"{name!r} cannot be a name here: letters, digits, '_', '-' and '.' only")
+        name, rule = error.instance, error.schema.get("description", "letters, digits, '_', '-' and '.' only")
+        yield Problem((*place, name), f"{name!r} cannot be a name here: {rule}")
     elif error.validator == "additionalProperties" and isinstance(error.schema.get("properties"), Mapping):
         known = list(error.schema["properties"])
         for key in error.instance:
@@ -69,7 +77,7 @@ def _one_value(error: Any, place: tuple[str | int, ...]) -> str:
     if error.validator == "type" and isinstance(error.validator_value, str):
         wanted = {"array": "a list: […]", "object": "a mapping: {key: value}"}.get(error.validator_value)
         return f"{_short(repr(error.instance))} is not {wanted or error.validator_value}"
-    return _misfit(error) if error.validator == "pattern" else _short(error.message)
+    return _misfit(error) if error.validator in ("pattern", "type") else _short(error.message)
 
 
 def _short(text: str) -> str:

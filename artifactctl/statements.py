@@ -10,7 +10,7 @@ from typing import Any
 
 from artifactctl import folder, jsontext, verdicts
 from artifactctl.errors import ArtifactDamaged
-from artifactctl.metadata import coverage_texts
+from artifactctl.metadata import bounds_on, coverage_texts
 from artifactctl.project import Bound
 from artifactctl.versions import folder_name
 
@@ -81,16 +81,16 @@ def latency(
 
 
 def _equivalence_tests(metadata: Metadata) -> Iterator[Test]:
-    provider, proof = metadata["session"]["provider"], metadata["equivalence"]
+    provider, proof, bounds = metadata["session"]["provider"], metadata["equivalence"], bounds_on(metadata)
     for output in proof["outputs"]:
-        name = f"equivalence[{provider}]/{output['name']}: {_asked(proof['bounds'], output)}"
+        name = f"equivalence[{provider}]/{output['name']}: {_asked(bounds, output)}"
         if not output["passed"]:
             yield FAILED, f"{name}; {output['reason']}"
         elif output["vacuous"]:
             yield WARNED, f"{name}; constant over all samples, so nothing is proved"
         else:
             yield PASSED, name
-    accuracy, allowed = proof["accuracy"], proof["bounds"]["default"].get("max_accuracy_drop")
+    accuracy, allowed = proof["accuracy"], bounds["default"].get("max_accuracy_drop")
     if allowed is not None:
         held = bool(accuracy and accuracy["passed"])
         yield PASSED if held else FAILED, f"accuracy[{provider}]: max_accuracy_drop ≤ {allowed:g}"

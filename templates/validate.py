@@ -23,8 +23,10 @@ import importlib.util
 import json
 import math
 import os
+import platform
 import re
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -62,6 +64,9 @@ TOP = 5
 MARGINS_KEPT = 2_000_000  # rows of scores whose margin is remembered
 PLUGINS = {"OpenVINOExecutionProvider": "onnxruntime_ep_openvino", "QNNExecutionProvider": "onnxruntime_qnn"}
 REGISTERED: set[str] = set()
+CPU = "CPUExecutionProvider"
+SYSTEMS = {"darwin": "macos"}
+MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
 WORDS = ("artifact", "model", "42", "", "naïve", "A longer string, with punctuation.")
 FLOAT_KINDS: dict[str, Callable[[Any, tuple[int, ...]], Any]] = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
@@ -608,12 +613,12 @@ def make_session(path: Path | str | bytes, settings: dict[str, Any], *, fall_bac
     if name not in here:
         hint = "Install the ONNX Runtime package that carries it, or leave --provider out."
         raise Failure(9, "NotAvailable", f"{name} is not available here (this machine has {', '.join(here)})", hint)
-    if name != "CPUExecutionProvider" and not fall_back:
+    if name != CPU and not fall_back:
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     own, model = settings.get("options") or {}, path if isinstance(path, bytes) else str(path)
     if name in PLUGINS and (devices := [device for device in ort.get_ep_devices() if device.ep_name == name]):
         options.add_provider_for_devices(devices[:1], own)
-        return ort.InferenceSession(model, options)
+        return ort.InferenceSession(model, options, enable_fallback=0)
     return ort.InferenceSession(model, options, providers=[(name, own)], enable_fallback=0)
 
 
@@ -628,9 +633,44 @@ def placement(session: Any) -> dict[str, list[str]] | None:
     return placed
 
 
+def proved_placement(
+    session: Any, path: Path | str, settings: dict[str, Any], feeds: dict[str, Any]
+) -> dict[str, list[str]] | None:
+    """Which provider ran which nodes: as the session tells, or where it tells too little by the profile of one run."""
+    placed, name = placement(session), settings["execution_provider"]
+    if name == CPU or (placed and placed.get(name)):
+        return placed
+    placed = profiled(path, settings, feeds)
+    demand_nodes(placed, settings)
+    return placed
+
+
+def profiled(path: Path | str, settings: dict[str, Any], feeds: dict[str, Any]) -> dict[str, list[str]]:
+    """The nodes that really ran, by provider; what a provider has compiled into one counts as one."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        session = make_session(path, settings | {"profile": str(Path(place) / "run")}, fall_back=False)
+        run(session, feeds)
+        events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+    placed: dict[str, dict[str, None]] = {}
+    for event in events:
+        about = event.get("args", {})
+        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time") and about.get("provider"):
+            node = f"{about.get('op_name', '')} {event['name'].removesuffix('_kernel_time')}".strip()
+            placed.setdefault(about["provider"], {})[node] = None
+    return {provider: list(nodes) for provider, nodes in placed.items()}
+
+
+def counted(placed: dict[str, list[str]] | None) -> dict[str, int] | None:
+    return None if placed is None else {name: len(nodes) for name, nodes in placed.items()}
+
+
 def demand_placement(session: Any, settings: dict[str, Any]) -> None:
+    demand_nodes(placement(session) or {}, settings)
+
+
+def demand_nodes(placed: dict[str, list[str]], settings: dict[str, Any]) -> None:
     """A failure where the provider that gives the proof its name runs none of the nodes, or fewer than before."""
-    placed, name = placement(session) or {}, settings["execution_provider"]
+    name = settings["execution_provider"]
     counts = {provider: len(nodes) for provider, nodes in placed.items()}
     elsewhere = [f"{node} on {provider}" for provider, nodes in placed.items() if provider != name for node in nodes]
     before = settings.get("placement") or {}
@@ -719,21 +759,35 @@ def check_integrity(folder: Path) -> None:
         raise Failure(10, "ArtifactDamaged", "; ".join(problems), hint)
 
 
+def terms_on(provider: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The session's settings and the bounds on a provider, whose name may also stand for a kind of machine."""
+    settings, known, own = dict(DATA["session"]), DATA["providers"], DATA["own"].get(provider, {})
+    if provider not in known:
+        hint = f"Choose one of: {', '.join(known)}."
+        raise Failure(9, "NotAvailable", f"provider {provider!r} is not known", hint)
+    row, system, machine = known[provider], platform.system().lower(), platform.machine().lower()
+    here = {"system": SYSTEMS.get(system, system), "machine": MACHINES.get(machine, machine)}
+    if any(row[key] not in ("", here[key]) for key in here):
+        wanted = " ".join(row[key] for key in here if row[key])
+        message = f"{provider} stands for {wanted}, and this machine is {' '.join(here.values())}"
+        raise Failure(9, "NotAvailable", message, "Run it on such a machine, or name another provider: --provider P.")
+    if provider != settings["provider"]:
+        settings |= {"provider": provider, "execution_provider": row["execution_provider"], "placement": None}
+        settings["options"] = row["options"] | own.get("options", {})
+    return settings, own.get("bounds", DATA["bounds"])
+
+
 def validate(folder: Path, reference: str | None, provider: str | None) -> dict[str, Any]:
     check_integrity(folder)
-    settings = dict(DATA["session"])
-    if provider and provider != settings["provider"]:
-        known = DATA["providers"]
-        if provider not in known:
-            hint = f"Choose one of: {', '.join(known)}."
-            raise Failure(9, "NotAvailable", f"provider {provider!r} is not known", hint)
-        settings |= {"provider": provider, "execution_provider": known[provider], "options": {}}
-    plan, bounds = DATA["plan"], DATA["bounds"]
+    settings, bounds = terms_on(provider or DATA["session"]["provider"])
+    plan = DATA["plan"]
     try:
         session = load(
             folder / "model_opt.onnx", settings, "Check that this onnxruntime is not older than the recorded one."
         )
-        report = compare_golden(session, read_golden(folder / "golden.npz"), plan, bounds)
+        samples = read_golden(folder / "golden.npz")
+        report = compare_golden(session, samples, plan, bounds)
+        placed = proved_placement(session, folder / "model_opt.onnx", settings, samples[0]["inputs"] if samples else {})
         if reference:
             source = load(reference, as_written(settings), "Give the ONNX file this artifact was built from.")
             report = merge(report, compare_fresh(session, source, plan, bounds, len(plan["sets"])))
@@ -743,7 +797,9 @@ def validate(folder: Path, reference: str | None, provider: str | None) -> dict[
     if report["accuracy"] is not None:
         passed = passed and report["accuracy"]["passed"]
     verdict = "equivalent" if passed else "different"
-    return {"verdict": verdict, "integrity": "ok", "provider": settings["provider"], **report}
+    emulated = DATA["providers"][settings["provider"]]["emulated"]
+    where = {"provider": settings["provider"], "emulated": emulated, "placement": counted(placed)}
+    return {"verdict": verdict, "integrity": "ok", **where, **report}
 
 
 def compare_golden(
@@ -804,7 +860,7 @@ def merge(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 def as_written(settings: dict[str, Any]) -> dict[str, Any]:
     """How the source is run: on the CPU, with no graph optimization."""
-    plain = {"provider": "cpu", "execution_provider": "CPUExecutionProvider", "options": {}, "graph_level": "disabled"}
+    plain = {"provider": "cpu", "execution_provider": CPU, "options": {}, "graph_level": "disabled"}
     return settings | plain
 
 
@@ -825,7 +881,8 @@ def attempt(session: Any, feeds: dict[str, Array], name: str) -> dict[str, Array
 
 def show(data: dict[str, Any]) -> None:
     title = f"{DATA['model_name']} artifact_v{DATA['version']}"
-    print(f"{title}: {data['verdict']} on {data['samples']} samples, provider {data['provider']}")
+    emulated = ", emulated" if data["emulated"] else ""
+    print(f"{title}: {data['verdict']} on {data['samples']} samples, provider {data['provider']}{emulated}")
     print(f"{'output':<32} {'max |Δ|':>10} {'error':>10} {'bound':>10} {'rel L2':>10}  verdict")
     for output in data["outputs"]:
         numbers = [output[key] for key in ("max_abs", "max_error", "bound", "rel_l2")]
@@ -838,12 +895,21 @@ def show(data: dict[str, Any]) -> None:
         print(f"accuracy on {accuracy['samples']} labelled samples: {shown}, drop {accuracy['drop']:+.4f}")
 
 
+def keep_stdout() -> None:
+    """What libraries print there goes to stderr: with --json, stdout holds one document."""
+    sys.stdout.flush()
+    own = os.fdopen(os.dup(1), "w", encoding=sys.stdout.encoding)
+    os.dup2(2, 1)
+    sys.stdout = own
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reference", metavar="FILE", help="the source as an ONNX file")
     parser.add_argument("--provider", metavar="P", help="cpu, openvino, cuda, …")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
     arguments = parser.parse_args()
+    keep_stdout()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     code, data, error = 0, {}, None

@@ -84,9 +84,9 @@ def verify_golden(
         chosen = _worst_sample(session, stored[:count], states, bounds)
         about = {"bounds": bounds, "session": settings, "states": states, "batched": plan["batched"]}
         _write_worst(chosen, Path(worst), about)
-    placed = core.placement(session)
-    counts = None if placed is None else {name: len(nodes) for name, nodes in placed.items()}
-    return report | {"provider": settings["provider"], "placement": counts}
+    feeds = stored[0]["inputs"] if stored else {}
+    placed = known_failures(core.proved_placement, session, path, settings, feeds)
+    return report | {"provider": settings["provider"], "placement": core.counted(placed)}
 
 
 def _worst_sample(

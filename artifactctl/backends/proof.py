@@ -80,10 +80,11 @@ def prove(
     whole, accuracy, rows, asked_nothing, found = core.Comparison(), core.Accuracy(), Rows(how), True, None
     try:
         session = core.open_session(path, settings)
-        placed = core.placement(session)
         files = sorted(Path(folder).glob("*.npz"))
+        first = read_sample(files[0])["inputs"]
         # one run more than the source had: a model that draws random numbers does not agree with itself
-        core.run(session, read_sample(files[0])["inputs"])
+        core.run(session, first)
+        placed = core.proved_placement(session, path, settings, first)
         for file in files:
             sample, part = read_sample(file), core.Comparison()
             feeds = core.carry(how["states"], sample, found)
@@ -110,7 +111,7 @@ def prove(
         "outputs": outputs,
         "accuracy": accuracy.result(limit),
         "rows": rows.result(bounds),
-        "placement": None if placed is None else {name: len(nodes) for name, nodes in placed.items()},
+        "placement": core.counted(placed),
         "worst": _worst_set(report["sets"]),
     }
 

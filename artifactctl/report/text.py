@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from artifactctl.folder import KEPT_MODEL, ArtifactFolder, shown
 from artifactctl.metadata import decision_texts, margin_text, speed_texts, warnings
+from artifactctl.providers import PROVIDERS
 
 if TYPE_CHECKING:
     from artifactctl.policy import Finding
@@ -124,6 +125,7 @@ def verify_data(
         "integrity": "ok" if checked else "not-checked",
         "samples": report.samples,
         "provider": report.provider,
+        "emulated": PROVIDERS[report.provider].emulated,
         "placement": report.placement,
         "outputs": [asdict(output) for output in report.outputs],
         "accuracy": asdict(report.accuracy) if report.accuracy else None,
@@ -160,7 +162,8 @@ def verify_text(path: Path, report: EquivalenceReport, meta: Mapping[str, Any] |
         lines.append(f"search    {_search_text(report.search)}")
     whole = "whole, " if meta else ""
     where = ", ".join(f"{count} nodes on {name}" for name, count in (report.placement or {}).items())
-    placed = f" ({where})" if where else ""
+    placed = ", emulated" if PROVIDERS[report.provider].emulated else ""
+    placed += f" ({where})" if where else ""
     lines.append(f"{shown(path)}: {whole}{verdict} on {report.samples} samples, provider {report.provider}{placed}")
     return "\n".join(lines)
 
@@ -216,6 +219,18 @@ def _plan_lines(plan: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def matrix_text(cells: Sequence[Mapping[str, Any]]) -> str:
+    rows = [
+        (cell["model"], cell["provider"], ", ".join(cell["runs_on"]), cell["extra"] or "–", _real(cell))
+        for cell in cells
+    ]
+    return table(("model", "provider", "runs on", "extra", "device"), rows)
+
+
+def _real(entry: Mapping[str, Any]) -> str:
+    return "emulated" if entry["emulated"] else "real"
+
+
 def doctor_text(data: Mapping[str, Any]) -> str:
     lines = [f"artifactctl {data['artifactctl']}, Python {data['python']} on {data['system']}-{data['machine']}"]
     lines.append(f"{data['cpu'] or 'unknown CPU'}, {data['cores']} cores")
@@ -224,15 +239,17 @@ def doctor_text(data: Mapping[str, Any]) -> str:
     lines.append(f"git {git['version'] or 'missing'}, {where}")
     rows = [(entry["name"], entry["version"] or "missing", entry["needed_to"]) for entry in data["packages"]]
     lines += ["", table(("package", "version", "needed to"), rows)]
-    rows = [
+    places = [
         (
             entry["name"],
             "yes" if entry["available"] else "no",
-            entry["remark"] if entry["available"] else entry["install"],
+            ", ".join(entry["runs_on"]) or "your own label",
+            _real(entry),
+            entry["remark"] if entry["available"] else f"{entry['why']}; {entry['install']}",
         )
         for entry in data["providers"]
     ]
-    lines += ["", table(("provider", "here", "how"), rows), ""]
+    lines += ["", table(("provider", "here", "runs on", "device", "what"), places), ""]
     lines += [
         f"missing: {entry['what']}, needed to {entry['needed_to']}. Type: {entry['install']}"
         for entry in data["missing"]

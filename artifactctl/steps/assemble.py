@@ -12,6 +12,7 @@ from artifactctl.crew import Crew
 from artifactctl.errors import NotEquivalent
 from artifactctl.folder import ArtifactFolder
 from artifactctl.inputs import config_digest, data_files, recorded_name
+from artifactctl.project import ModelConfig
 from artifactctl.records import SOURCE_RECIPE, Choice, LatencyReport, ReferenceModel
 from artifactctl.steps.standing import OLDEST, PREVIOUS, anonymous
 from artifactctl.steps.verify import bounds_of, prove, statement_of
@@ -122,8 +123,9 @@ def _metadata(
         },
         "session": asdict(replace(reference.session, placement=equivalence.placement)),
         "equivalence": {
-            "statement": statement_of(config.equivalence),
+            "statement": statement_of(reference.equivalence),
             "bounds": bounds_of(config.equivalence),
+            **_own(config),
             "passed": equivalence.passed,
             **equivalence.summary(),
             "accuracy": asdict(accuracy) if accuracy else None,
@@ -134,6 +136,15 @@ def _metadata(
         "files": [],
         "previous": _previous(home),
     }
+
+
+def _own(config: ModelConfig) -> dict[str, Any]:
+    """What providers have of their own; nothing where none has."""
+    found = {}
+    for name, terms in config.own.items():
+        bounds = {"bounds": bounds_of(config.equivalence_on(name))} if terms.bound else {}
+        found[name] = bounds | ({"options": dict(terms.options)} if terms.options else {})
+    return {"providers": found} if found else {}
 
 
 def _recorded(report: LatencyReport | None) -> dict[str, Any] | None:
@@ -154,7 +165,7 @@ def _equivalence_evidence(reference: ReferenceModel, choice: Choice) -> dict[str
     provider = reference.session.provider
     return {
         "reference": {"framework": reference.framework, "sha256": reference.sha256},
-        "bounds": bounds_of(reference.source.config.equivalence),
+        "bounds": bounds_of(reference.equivalence),
         "noise": dict(reference.noise),
         "domain": {"outside": reference.plan["outside"], "branches": reference.plan["branches"]},
         "sets": reference.plan["entries"],

@@ -68,7 +68,7 @@ def _place(kept: Path, name: str) -> Path:
 def about_of(reference: ReferenceModel) -> dict[str, Any]:
     """What is needed to judge a kept sample again."""
     return {
-        "bounds": bounds_of(reference.source.config.equivalence),
+        "bounds": bounds_of(reference.equivalence),
         "session": asdict(reference.session),
         "states": reference.plan["states"],
         "batched": reference.plan["batched"],

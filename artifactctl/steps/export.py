@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from artifactctl import folder
+from artifactctl import folder, runtimes
 from artifactctl.crew import Crew
 from artifactctl.domain import inside_domain
-from artifactctl.errors import NotAvailable
 from artifactctl.folder import FileDigest
 from artifactctl.providers import PROVIDERS
 from artifactctl.records import ReferenceModel, Session, SourceModel
 from artifactctl.steps.settle import as_written, settle
 
 
-def session_for(provider: str, crew: Crew) -> Session:
-    row = PROVIDERS[provider]
-    here = crew.ask("runner", "describe_runtime")
-    if row.execution_provider not in here["providers"]:
-        names = ", ".join(name for name, other in PROVIDERS.items() if other.execution_provider in here["providers"])
-        raise NotAvailable(f"provider {provider} is not available here (this machine has {names})", hint=row.install)
-    return Session(provider, row.execution_provider, here["threads"])
+def session_for(provider: str, crew: Crew, own: Mapping[str, str] | None = None) -> Session:
+    """`own` are options beside those of the provider table."""
+    runtimes.demand_sound(provider)
+    row, here = PROVIDERS[provider], crew.ask("runner", "describe_runtime")
+    runtimes.demand_available(provider, here["providers"])
+    return Session(provider, row.execution_provider, here["threads"], options={**row.options, **(own or {})})
 
 
 def make_reference(source: SourceModel, provider: str, scratch: Path, crew: Crew) -> ReferenceModel:
     """Everything after this is compared with the answers that are recorded here."""
-    session = session_for(provider, crew)
+    session = session_for(provider, crew, source.config.options_on(provider))
     path, info, source = _as_onnx(source, scratch, crew)
     sha256 = _digest(path)
     spec, data, folder_of_samples = source.config.source, source.config.data, scratch / "samples"

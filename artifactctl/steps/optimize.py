@@ -13,6 +13,7 @@ from artifactctl.crew import Crew
 from artifactctl.errors import ArtifactctlError, ConfigError, NotAvailable, OptimizeError, SourceError
 from artifactctl.inputs import recorded_name
 from artifactctl.process import OperationFailed, WorkerDied
+from artifactctl.providers import CPU, PROVIDERS
 from artifactctl.records import Candidate, PassResult, ReferenceModel
 
 DIED = "Olive's process"
@@ -42,7 +43,12 @@ def optimize(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) ->
         return Candidate(name, None, reference.precision, failure=refusal)
     current, results, precision = start, [], reference.precision
     stages: list[tuple[str, Path]] = []
+    elsewhere = [name for name in reference.source.config.providers if PROVIDERS[name].execution_provider != CPU]
     for position, step in enumerate(recipe.passes):
+        if step.for_cpu and elsewhere:
+            why = f"it fuses for the CPU, and the model must also run on {', '.join(elsewhere)}"
+            results.append(PassResult(step.label, "left-out", why))
+            continue
         target = scratch / "recipes" / name / str(position)
         found = _attempt(
             crew, "olive_pass", name=step.type, config=dict(step.config), source=str(current), folder=str(target)

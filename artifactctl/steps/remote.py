@@ -36,7 +36,7 @@ def export(
         raise ConfigError(f"{target.parent} is not a folder", hint="Create it, or choose another place.")
     name = provider or (candidate.metadata["session"]["provider"] if candidate.metadata else "cpu")
     demand_comparable(candidate, baseline, crew, None if provider else name)
-    session = Session(name, PROVIDERS[name].execution_provider, 0)
+    session = Session(name, PROVIDERS[name].execution_provider, 0, options=PROVIDERS[name].options)
     duel, rows = prepare(candidate, baseline, latency, session, crew)
     members: dict[str, Path | bytes] = {"bench.py": template_text("bench.py").encode(), "README.txt": HOW.encode()}
     members["validate.py"] = template_text("validate.py").encode()

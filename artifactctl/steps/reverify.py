@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from artifactctl import cells, folder, jsontext
+from artifactctl import cells, folder, jsontext, runtimes, schema
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, SourceError
+from artifactctl.metadata import bounds_on, options_on
 from artifactctl.providers import PROVIDERS
 from artifactctl.records import EquivalenceReport, Session
 from artifactctl.steps.sides import find_source
@@ -29,10 +30,12 @@ class Request:
 def verify_artifact(path: Path, metadata: Mapping[str, Any], request: Request, crew: Crew) -> EquivalenceReport:
     """Against golden.npz; with a reference also on fresh inputs, and on what a search finds."""
     path = path.resolve()  # the child works in a folder of its own
+    provider = request.provider or metadata["session"]["provider"]
+    runtimes.demand_sound(provider)
     common = {
         "path": str(path / folder.MODEL),
-        "settings": _settings(metadata["session"], request.provider),
-        "bounds": metadata["equivalence"]["bounds"],
+        "settings": _settings(metadata["session"], provider, options_on(metadata, provider)),
+        "bounds": bounds_on(metadata, provider),
         "plan": metadata["reference"]["samples"],
     }
     source = request.reference
@@ -61,7 +64,9 @@ def save_cell(path: Path, metadata: Mapping[str, Any], report: EquivalenceReport
         "verdict": "equivalent" if report.passed else "different",
         "provider": report.provider,
         "samples": report.samples,
+        "emulated": PROVIDERS[report.provider].emulated,
         "placement": report.placement,
+        "bounds": bounds_on(metadata, report.provider),
         "outputs": [asdict(output) for output in report.outputs],
     }
     target = cells.path_of(path, report.provider)
@@ -96,10 +101,13 @@ def replay(
     about = crew.ask("runner", "read_about", path=str(sample.resolve()))
     _demand_sound(about, sample)
     session = metadata["session"] if metadata else about["session"]
-    bounds = metadata["equivalence"]["bounds"] if metadata else about["bounds"]
+    provider = request.provider or session["provider"]
+    runtimes.demand_sound(provider)
+    bounds = bounds_on(metadata, provider) if metadata else about["bounds"]
+    options = options_on(metadata, provider) if metadata else _options(session, provider)
     found = _ask(
         crew, "verify_golden", path=str(model.resolve()), golden=str(sample.resolve()), bounds=bounds,
-        settings=_settings(session, request.provider), plan=about,
+        settings=_settings(session, provider, options), plan=about,
     )  # fmt: skip
     return EquivalenceReport.from_dict(found)
 
@@ -109,7 +117,7 @@ def _demand_sound(about: Mapping[str, Any], sample: Path) -> None:
     try:
         session = Session(**about["session"])
         fits = PROVIDERS[session.provider].execution_provider == session.execution_provider
-        fits = fits and session.graph_level in ("all", "extended", "basic", "disabled")
+        fits = fits and not schema.session_problems(about["session"])
         fits = fits and isinstance(about["bounds"]["default"], dict) and isinstance(about["bounds"]["outputs"], dict)
     except (TypeError, KeyError):
         fits = False
@@ -117,14 +125,17 @@ def _demand_sound(about: Mapping[str, Any], sample: Path) -> None:
         raise SourceError(f"{sample.name} is damaged", hint="Run what made it again: build, or verify.")
 
 
-def _settings(session: Mapping[str, Any], provider: str | None) -> dict[str, Any]:
-    if not provider or provider == session["provider"]:
+def _options(session: Mapping[str, Any], provider: str) -> dict[str, str]:
+    return dict(session["options"] if provider == session["provider"] else PROVIDERS[provider].options)
+
+
+def _settings(session: Mapping[str, Any], provider: str, options: Mapping[str, str]) -> dict[str, Any]:
+    if provider == session["provider"]:
         return dict(session)
-    row = PROVIDERS[provider]
     other: dict[str, Any] = {
         "provider": provider,
-        "execution_provider": row.execution_provider,
-        "options": {},
+        "execution_provider": PROVIDERS[provider].execution_provider,
+        "options": dict(options),
         "placement": None,
     }
     return {**session, **other}
@@ -134,9 +145,10 @@ def _ask(crew: Crew, operation: str, **arguments: Any) -> dict[str, Any]:
     try:
         found: dict[str, Any] = crew.ask("runner", operation, **arguments)
     except NotAvailable as error:
-        provider = PROVIDERS[arguments["settings"]["provider"]]
-        hint = provider.install if "is not available here" in str(error) else error.hint
-        raise NotAvailable(str(error), hint=hint) from None
+        provider = arguments["settings"]["provider"]
+        if "is not available here" in str(error):
+            runtimes.demand_available(provider, crew.ask("runner", "describe_runtime")["providers"])
+        raise NotAvailable(str(error), hint=error.hint) from None
     return found
 
 

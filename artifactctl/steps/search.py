@@ -34,7 +34,7 @@ def search(
 def _search(
     reference: ReferenceModel, tried: Tried, seconds: float, scratch: Path, crew: Crew
 ) -> tuple[ReferenceModel, Tried]:
-    config, plan = reference.source.config, reference.plan
+    plan = reference.plan
     if tried.equivalence is None or not tried.equivalence.proves_something:
         return reference, tried
     entries = plan["entries"]
@@ -44,7 +44,7 @@ def _search(
     target = place / f"{number}.npz"
     found = crew.ask(
         "runner", "search_worst", path=str(tried.candidate.path), reference=str(reference.path),
-        settings=asdict(reference.session), bounds=bounds_of(config.equivalence),
+        settings=asdict(reference.session), bounds=bounds_of(reference.equivalence),
         plan={key: plan[key] for key in ("inputs", "sets", "seed")},
         seconds=crew.limits.within(seconds), target=str(target),
     )  # fmt: skip

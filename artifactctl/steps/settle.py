@@ -51,7 +51,7 @@ def _asked(reference: ReferenceModel) -> dict[str, Any]:
     return {
         "path": str(reference.path),
         "folder": str(reference.samples),
-        "bounds": bounds_of(reference.source.config.equivalence),
+        "bounds": bounds_of(reference.equivalence),
         "how": how_of(reference.plan),
     }
 
@@ -84,7 +84,7 @@ def _float64_noise(reference: ReferenceModel, crew: Crew) -> dict[str, Any]:
     entries = reference.plan["entries"]
     seeded = [number for number, entry in entries.items() if entry["origin"] == "seeded"]
     samples = [str(reference.samples / f"{number}.npz") for number in (seeded or list(entries))[:FLOAT64_SAMPLES]]
-    bounds = bounds_of(reference.source.config.equivalence)
+    bounds = bounds_of(reference.equivalence)
     try:
         found: dict[str, Any] = crew.ask(
             "runner", "float64_noise", path=str(reference.path), samples=samples, bounds=bounds
@@ -98,7 +98,7 @@ def _demand_steady(reference: ReferenceModel) -> None:
     """A source that gives two answers to one question cannot be compared with anything."""
     for output in reference.noise["reference"]:
         error = output["max_error"]
-        limit = reference.source.config.equivalence.default.max_abs
+        limit = reference.equivalence.default.max_abs
         if output["reason"] or (limit is not None and error is not None and error > limit):
             why = output["reason"] or f"two runs differ by {error:.3g}"
             hint = "It draws random numbers or depends on uninitialized memory; make it deterministic first."

@@ -80,10 +80,11 @@ def session_of(side: Side, provider: str | None, crew: Crew) -> Session:
 
 def own_session(side: Side, session: Session) -> Session:
     """The same provider and threads, with the graph level and the options that the artifact was proved with."""
-    recorded = side.metadata["session"] if side.metadata else None
-    if recorded is None or recorded["provider"] != session.provider:
+    if side.metadata is None:
         return session
-    return replace(session, graph_level=recorded["graph_level"], options=recorded["options"])
+    recorded, options = side.metadata["session"], metadata.options_on(side.metadata, session.provider)
+    same = recorded["execution_provider"] == session.execution_provider
+    return replace(session, graph_level=recorded["graph_level"] if same else session.graph_level, options=options)
 
 
 def inputs_of(side: Side, scratch: Path, crew: Crew) -> tuple[Path, bool]:

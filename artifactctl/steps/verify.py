@@ -43,7 +43,7 @@ def prove(reference: ReferenceModel, candidate: Candidate, crew: Crew) -> Equiva
     try:
         found = crew.ask(
             "runner", "prove", path=str(candidate.path), folder=str(reference.samples),
-            settings=asdict(reference.session), bounds=bounds_of(reference.source.config.equivalence),
+            settings=asdict(reference.session), bounds=bounds_of(reference.equivalence),
             how=how_of(reference.plan),
         )  # fmt: skip
     except SourceError as error:

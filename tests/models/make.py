@@ -100,6 +100,52 @@ def tokens() -> None:
     save("tokens", nodes, [ids], [floats("y", "batch", "length", 5)], weights)
 
 
+def qdq() -> None:
+    """A convolution and a dense layer, quantized as QDQ with sizes that are fixed: it runs on CPU, OpenVINO and QNN.
+
+    Every scale is a power of two, so that the CPU computes it exactly; QNN differs by a step of the output's scale.
+    """
+    rng = np.random.default_rng(7)
+    weights = {
+        "w": rng.integers(-100, 100, (4, 1, 3, 3)).astype(np.int8),
+        "m": rng.integers(-100, 100, (64, 3)).astype(np.int8),
+        "middle": np.array(128, np.uint8),
+        "low": np.array(0, np.uint8),
+        "even": np.array(0, np.int8),
+    }
+    scales = {"x": 2**-5, "w": 2**-8, "c": 2**-5, "m": 2**-9, "y": 2**-5}
+    weights |= {f"{name}_scale": np.array(scale, np.float32) for name, scale in scales.items()}
+    zeros = {"x": "middle", "w": "even", "c": "low", "m": "even", "y": "middle"}
+
+    def pair(name: str, source: str) -> list:
+        about = [f"{name}_scale", zeros[name]]
+        steps = [helper.make_node("QuantizeLinear", [source, *about], [f"{name}_q"], f"{name}_quantize")]
+        return [
+            *steps,
+            helper.make_node("DequantizeLinear", [f"{name}_q", *about], [f"{name}_d"], f"{name}_dequantize"),
+        ]
+
+    def constant(name: str) -> object:
+        about = [f"{name}_scale", zeros[name]]
+        return helper.make_node("DequantizeLinear", [name, *about], [f"{name}_d"], f"{name}_dequantize")
+
+    last = pair("y", "product")
+    last[-1].output[0] = "y"
+    nodes = [
+        *pair("x", "x"),
+        constant("w"),
+        helper.make_node("Conv", ["x_d", "w_d"], ["c"], "conv", kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]),
+        *pair("c", "c"),
+        helper.make_node("Flatten", ["c_d"], ["flat"], "flatten"),
+        helper.make_node("QuantizeLinear", ["flat", "c_scale", "low"], ["flat_q"], "flat_quantize"),
+        helper.make_node("DequantizeLinear", ["flat_q", "c_scale", "low"], ["flat_d"], "flat_dequantize"),
+        constant("m"),
+        helper.make_node("MatMul", ["flat_d", "m_d"], ["product"], "matmul"),
+        *last,
+    ]
+    save("qdq", nodes, [floats("x", 1, 1, 8, 8)], [floats("y", 1, 3)], weights)
+
+
 if __name__ == "__main__":
-    for make in (mlp, cnn, branch, constant, noisy, tokens):
+    for make in (mlp, cnn, branch, constant, noisy, tokens, qdq):
         make()
