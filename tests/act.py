@@ -117,7 +117,7 @@ class Runner:
         shutil.rmtree(store, ignore_errors=True)
         store.mkdir(parents=True)
         words = [str(self.act), event, "--json", "--rm", "--container-daemon-socket", "-", "--no-cache-server"]
-        words += ["--action-cache-path", str(self.home / "cache"), "-W", workflow, "--no-skip-checkout"]
+        words += ["--action-cache-path", str(self.home / "cache"), "-W", workflow]
         for label in LABELS:
             words += ["-P", f"{label}=-self-hosted"]
         words += ["--local-repository", f"{REPOSITORY}@{REF}={self.shipped}"]
