@@ -10,13 +10,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from artifactctl.alive import ALIVE
 from artifactctl.errors import ArtifactctlError, NotAvailable, SourceError
 from artifactctl.process import OperationFailed, Worker, WorkerDied
 from artifactctl.project import Limits
 
 LONGEST_MESSAGE = 3000
 OLIVE_LOAD_S = 600.0
-HOME_PREFIX, ALIVE = "artifactctl-crew-", "alive.lock"  # a folder whose lock nobody holds is of a killed command
+HOME_PREFIX = "artifactctl-crew-"
 
 
 class Crew:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from artifactctl import folder
-from artifactctl.crew import ALIVE, HOME_PREFIX
+from artifactctl.alive import ALIVE, is_dead, is_free
+from artifactctl.crew import HOME_PREFIX
 from artifactctl.errors import ArtifactctlError
 from artifactctl.git.repository import Repository, open_repository
 from artifactctl.steps import publish
@@ -51,29 +52,20 @@ def mend(found: list[Leftover]) -> list[Leftover]:
 def _parts(root: Path) -> Iterator[Leftover]:
     for pattern in ("dist/.*.part", "baselines/.*.part", "artifacts/*/.*.part", "artifacts/*/*.cells/.*.part"):
         for path in sorted(root.glob(pattern)):
-            yield Leftover(f"{folder.shown(path)} was never finished", MEND, path)
+            if is_dead(path):
+                yield Leftover(f"{folder.shown(path)} was never finished", MEND, path)
 
 
 def _temporary(place: Path) -> Iterator[Leftover]:
     """Folders of commands that are not alive: nobody holds their lock."""
     for path in sorted(place.glob(f"{HOME_PREFIX}*")):
-        if (path / ALIVE).exists() and _is_free(path / ALIVE):
+        if (path / ALIVE).exists() and is_free(path / ALIVE):
             yield Leftover(f"{path.name} in the temporary folder is of a command that was killed", MEND, path)
-
-
-def _is_free(lock: Path) -> bool:
-    from filelock import FileLock, Timeout
-
-    try:
-        with FileLock(lock, timeout=0):
-            return True
-    except (Timeout, OSError):  # OSError: of another user
-        return False
 
 
 def _scratch(artifacts: Path) -> Iterator[Leftover]:
     for path in sorted((artifacts / folder.WORK).glob("*@build-*")):
-        if _is_free(path.parent / f"{path.name.partition('@')[0]}.lock"):
+        if is_free(path.parent / f"{path.name.partition('@')[0]}.lock"):
             yield Leftover(f"{folder.shown(path)} is of a build or release that was killed", MEND, path)
 
 

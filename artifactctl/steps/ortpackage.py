@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from artifactctl import folder, inspection, ortpackage
+from artifactctl.alive import part_folder
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable
 from artifactctl.project import Say
@@ -23,17 +24,15 @@ def ort_package(artifact: Path, output: Path, crew: Crew, say: Say) -> Package:
     metadata = inspection.whole_artifact(artifact)
     name = package_name(metadata["model_name"], metadata["version"])
     output.mkdir(parents=True, exist_ok=True)
-    target, part = output / f"{name}{ortpackage.SUFFIX}", output / f".{name}{ortpackage.SUFFIX}.part"
-    shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
-    try:
+    target = output / f"{name}{ortpackage.SUFFIX}"
+    with part_folder(target) as place:
+        part = place / target.name
         say("packaging")
         _write(artifact, metadata, part)
         say("opening it again")
         _prove(artifact, metadata, part.resolve(), crew)
         folder.keep(part)
         return settle(part, target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _write(artifact: Path, metadata: Mapping[str, Any], part: Path) -> None:

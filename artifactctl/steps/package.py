@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from artifactctl import environment, folder, inspection, zips
+from artifactctl.alive import part_folder
 from artifactctl.crew import Crew
 from artifactctl.errors import Conflict, NotEquivalent, OptimizeError
 from artifactctl.process import OperationFailed, WorkerDied
@@ -38,24 +39,16 @@ def package(artifact: Path, output: Path, crew: Crew, say: Say, expected: str | 
     metadata = inspection.whole_artifact(artifact)
     name = package_name(metadata["model_name"], metadata["version"])
     output.mkdir(parents=True, exist_ok=True)
-    target, part = output / f"{name}.zip", output / f".{name}.zip.part"
+    target = output / f"{name}.zip"
     if expected and target.is_file() and folder.digest(target) == expected:
         return Package(target, expected, target.stat().st_size, "unchanged")
-    _remove_parts(part)
-    try:
+    with part_folder(target) as place:
+        part = place / target.name
         say("packaging through Olive")
         _write(artifact.resolve(), metadata, part.resolve(), time, crew)
         say("opening it again")
         _prove(part, crew)
         return settle(part, target)
-    finally:
-        _remove_parts(part)
-
-
-def _remove_parts(part: Path) -> None:
-    """Also what the child had not finished when it ended."""
-    for left in part.parent.glob(f"{part.name}*"):
-        left.unlink(missing_ok=True)
 
 
 def settle(part: Path, target: Path) -> Package:
@@ -63,7 +56,7 @@ def settle(part: Path, target: Path) -> Package:
     sha256, size_bytes = folder.content_digest(part), folder.content_size(part)
     if not target.exists():
         try:
-            part.replace(target)
+            _place(part, target)
             return Package(target, sha256, size_bytes, "written")
         except OSError:
             if not target.exists():  # else somebody was faster
@@ -73,6 +66,19 @@ def settle(part: Path, target: Path) -> Package:
         message = f"{folder.shown(target)} is another package: sha256 {found}, this artifact gives {sha256}"
         raise Conflict(message, hint="Move it away, or package elsewhere: --output DIR")
     return Package(target, sha256, size_bytes, "unchanged")
+
+
+def _place(part: Path, target: Path) -> None:
+    """By one step, and never over a file that another run has put there meanwhile."""
+    if part.is_dir():
+        part.replace(target)
+        return
+    try:
+        target.hardlink_to(part)
+    except OSError:
+        if target.exists():
+            raise
+        part.replace(target)  # a file system without links
 
 
 def _write(artifact: Path, metadata: Mapping[str, Any], target: Path, time: zips.Moment, crew: Crew) -> None:

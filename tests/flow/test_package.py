@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
@@ -16,7 +17,7 @@ import pytest
 from artifactctl import folder, schema
 from artifactctl.backends.ortpackages import open_ort_package
 from tests.conftest import Finished, clean_environment, run_cli
-from tests.flow.refusal import contents, fails
+from tests.flow.refusal import contents, fails, finish, hear, start, survivors
 
 Cli = Callable[..., Finished]
 
@@ -101,6 +102,44 @@ def test_again_is_unchanged_and_what_was_killed_is_cleaned(
         "status": "unchanged",
     }
     assert contents(dist) == before
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_two_at_once_into_one_folder(cli: Cli, artifact: Path, tmp_path: Path, form: str) -> None:
+    """The second begins and ends while the first is in the middle: neither takes the other's files away."""
+    words = ("package", "mlp/artifact_v1", "--format", form, "--json")
+    (tmp_path / "temporary").mkdir()
+    first = start(*words, cwd=tmp_path)
+    heard = hear(first, "opening it again")
+    first.send_signal(signal.SIGSTOP)
+    try:
+        (half,) = (tmp_path / "dist").glob(".*.part")
+        second = cli(*words)
+        mended = cli("doctor", "--mend", "--json", env={"TMPDIR": str(tmp_path / "temporary")})
+        assert half.is_dir()
+    finally:
+        first.send_signal(signal.SIGCONT)
+    done = finish(first, heard)
+    assert (second.code, done.code) == (0, 0), second.err + done.err
+    assert mended.json["data"]["leftovers"] == []
+    assert (second.json["data"]["status"], done.json["data"]["status"]) == ("written", "unchanged")
+    assert second.json["data"]["sha256"] == done.json["data"]["sha256"]
+    assert [path.name for path in (tmp_path / "dist").iterdir()] == [f"{NAME}.{form}"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_a_kill_leaves_is_named_and_mended(cli: Cli, artifact: Path, tmp_path: Path, form: str) -> None:
+    (tmp_path / "temporary").mkdir()
+    own = {"TMPDIR": str(tmp_path / "temporary")}  # the machine's may hold what others killed
+    first = start("package", "mlp/artifact_v1", "--format", form, cwd=tmp_path)
+    hear(first, "opening it again")
+    first.kill()
+    first.communicate()
+    survivors(tmp_path)
+    (half,) = (tmp_path / "dist").glob(".*.part")
+    (found,) = cli("doctor", "--mend", "--json", env=own).json["data"]["leftovers"]
+    assert (found["path"], found["removed"]) == (f"dist/{half.name}", True)
+    assert list((tmp_path / "dist").iterdir()) == []
 
 
 def test_the_digest_of_a_folder_is_that_of_its_list(packages: tuple[Path, Path]) -> None:
