@@ -150,7 +150,7 @@ def release(request: ReleaseRequest, crew: Crew, say: Say) -> Release:
         target = choose_target(request.reference, request.project, request.root, remote)
         store = store_of(request.project.release.store if request.project else "git")
         demand_tag_free_or_equal(target, repository)
-        if target.remote and (found := publish.overtaken(target, repository, store, dry_run=request.dry_run)):
+        if target.remote and (found := publish.overtaken(target, repository, dry_run=request.dry_run)):
             return Release(target.tag, repository.commit_at(f"refs/tags/{target.tag}"), (found,), warnings(target))
         demand_ready(target, repository, store, resume=request.resume)
         if request.dry_run:

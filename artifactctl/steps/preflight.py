@@ -95,12 +95,16 @@ def beside(target: Target) -> tuple[Path, ...]:
 
 def own_changes(target: Target, repository: Repository, store: Store) -> tuple[list[str], list[str]]:
     """What differs from HEAD: what a release may add or change, and everything else."""
-    belongings = [*store.belongings(target.artifact), target.artifact, *beside(target)]
-    names = {inside(repository, file) for file in belongings}
+    names = _own_names(target, repository, store)
     below = tuple(f"{name}/" for name in names)
     changed = repository.changed()
     own = [path for path in changed if path in names or path.startswith(below)]
     return own, [path for path in changed if path not in set(own)]
+
+
+def _own_names(target: Target, repository: Repository, store: Store) -> set[str]:
+    belongings = [*store.belongings(target.artifact), target.artifact, *beside(target)]
+    return {inside(repository, file) for file in belongings}
 
 
 def find_conflict(target: Target, existing: Tag | None, package_sha256: str | None) -> None:
@@ -197,6 +201,14 @@ def _name_problems(target: Target, names: Iterable[str], where: str) -> list[Pro
 
 def needs_commit(target: Target, repository: Repository, store: Store) -> bool:
     return bool(own_changes(target, repository, store)[0])
+
+
+def branch_lags(target: Target, repository: Repository, store: Store) -> bool:
+    """Whether the remote lacks the last commit of what is released: a proof or a signature may come after the tag."""
+    last = repository.last_commit_of(sorted(_own_names(target, repository, store)))
+    heads = f"refs/heads/{repository.branch}"
+    theirs = [f"refs/tags/{target.tag}", *repository.remote_refs(target.remote or "", heads).values()]
+    return bool(last and repository.branch) and not any(repository.is_ancestor(str(last), known) for known in theirs)
 
 
 def _proof_problems(target: Target) -> list[Problem]:

@@ -8,14 +8,14 @@ from artifactctl import folder
 from artifactctl.errors import ReleaseError
 from artifactctl.git.repository import GitFailed, Repository
 from artifactctl.steps.package import Package
-from artifactctl.steps.preflight import Target, find_conflict, needs_commit
+from artifactctl.steps.preflight import Target, branch_lags, find_conflict
 from artifactctl.steps.release import DONE, OVERTAKEN, SKIPPED, Step
 from artifactctl.stores import Store
 
 PREFIX, INTENT = "artifactctl-", ".unpushed"
 
 
-def overtaken(target: Target, repository: Repository, store: Store, *, dry_run: bool) -> Step | None:
+def overtaken(target: Target, repository: Repository, *, dry_run: bool) -> Step | None:
     """Before anything is written: the remote has the same release already, and this branch does not have it.
 
     Where it has other digests, that is a Conflict. The remote's tag becomes ours.
@@ -29,8 +29,7 @@ def overtaken(target: Target, repository: Repository, store: Store, *, dry_run: 
     find_conflict(target, theirs, None)
     if not dry_run:
         _adopt(target, repository)
-    held = not needs_commit(target, repository, store) and repository.is_ancestor(theirs.commit, "HEAD")
-    return None if held else _overtaken(target, repository)
+    return None if repository.is_ancestor(theirs.commit, "HEAD") else _overtaken(target, repository)
 
 
 def intend(target: Target, repository: Repository) -> None:
@@ -62,7 +61,7 @@ def _push(target: Target, repository: Repository, store: Store, package: Package
     try:
         theirs = repository.remote_refs(remote, ref)
         if theirs.get(ref) == repository.run("rev-parse", ref):
-            return Step("push", SKIPPED, f"{remote} has {target.tag}")
+            return _push_branch(target, repository, store)
         if ref not in theirs:
             store.push(target.root, target.artifact, remote)
             heads = [f"HEAD:refs/heads/{branch}"] if branch else []
@@ -76,6 +75,25 @@ def _push(target: Target, repository: Repository, store: Store, package: Package
     return _find_why(target, repository, package, refused)
 
 
+def _push_branch(target: Target, repository: Repository, store: Store) -> Step:
+    """The tag is there already; what was committed after it may not be."""
+    remote, branch = target.remote or "", repository.branch
+    if not branch_lags(target, repository, store):
+        return Step("push", SKIPPED, f"{remote} has {target.tag}")
+    try:
+        repository.push(remote, f"HEAD:refs/heads/{branch}")
+    except GitFailed as error:
+        raise _refusal(remote, branch, str(error)) from None
+    return Step("push", DONE, f"{remote}: {branch}, with what belongs to {target.tag}")
+
+
+def _refusal(remote: str, branch: str | None, said: str) -> ReleaseError:
+    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no reason"]
+    why = next((line for line in lines if "rejected" in line or "error:" in line), lines[0])
+    hint = f"git pull --rebase {remote} {branch}, then run it again: nothing is lost."
+    return ReleaseError(f"{remote} refused the push: {why}", hint=hint)
+
+
 def _find_why(target: Target, repository: Repository, package: Package, said: str) -> Step:
     """Another release may have been faster: with the same digests that is fine, with others a conflict."""
     remote = target.remote or ""
@@ -84,10 +102,7 @@ def _find_why(target: Target, repository: Repository, package: Package, said: st
     except GitFailed:
         theirs = None
     if theirs is None:
-        lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no reason"]
-        why = next((line for line in lines if "rejected" in line or "error:" in line), lines[0])
-        hint = f"git pull --rebase {remote} {repository.branch}, then run it again: nothing is lost."
-        raise ReleaseError(f"{remote} refused the push: {why}", hint=hint)
+        raise _refusal(remote, repository.branch, said)
     find_conflict(target, theirs, package.sha256)
     _adopt(target, repository)
     return _overtaken(target, repository)

@@ -13,7 +13,7 @@ from artifactctl.errors import Conflict, ReleaseError
 from artifactctl.git.repository import GitFailed, Repository
 from artifactctl.records import Session, Timing
 from artifactctl.steps.package import Package
-from artifactctl.steps.preflight import Target, beside, find_conflict, inside, needs_commit
+from artifactctl.steps.preflight import Target, beside, branch_lags, find_conflict, inside, needs_commit
 from artifactctl.stores import Store, holds
 
 DONE, SKIPPED, PLANNED = "done", "skipped", "planned"
@@ -50,17 +50,20 @@ class Release:
 def planned(target: Target, repository: Repository, store: Store) -> tuple[Step, ...]:
     """What a run would do, from what is there."""
     there = repository.tag(target.tag)
+    new = needs_commit(target, repository, store)
     exists = (target.dist / f"{target.package_name}.zip").exists()
     sums = (target.dist / f"{target.package_name}.SHA256SUMS").exists()
     plan = [
         ("package", exists, f"{folder.shown(target.dist)}/{target.package_name}.zip"),
-        ("commit", not needs_commit(target, repository, store), subject(target.metadata)),
+        ("commit", not new, subject(target.metadata)),
         ("tag", there is not None, target.tag),
         ("checksums", sums, f"{target.package_name}.SHA256SUMS and what it lists"),
     ]
     if target.remote:
         ref = f"refs/tags/{target.tag}"
-        plan.append(("push", ref in repository.remote_refs(target.remote, ref), f"{target.remote}: {target.tag}"))
+        published = ref in repository.remote_refs(target.remote, ref) and not new
+        published = published and not branch_lags(target, repository, store)
+        plan.append(("push", published, f"{target.remote}: {target.tag}"))
     return tuple(Step(name, SKIPPED if there_already else PLANNED, detail) for name, there_already, detail in plan)
 
 

@@ -275,6 +275,25 @@ def test_stages_and_withdrawals_are_added_never_changed(released: Path, tmp_path
     assert git(copy, "rev-parse", "mlp/artifact_v1") == git(released, "rev-parse", "mlp/artifact_v1")
 
 
+def test_a_proof_that_comes_after_the_release(released: Path, tmp_path: Path) -> None:
+    """The run that commits it pushes it; the tag stays."""
+    for name in ("project", "remote.git"):
+        shutil.copytree(released.parent / name, tmp_path / name)
+    copy = tmp_path / "project"
+    tagged = git(copy, "rev-parse", "mlp/artifact_v1")
+    assert run_cli("verify", "artifacts/mlp/artifact_v1", "--save-evidence", cwd=copy).code == 0
+    done = run_cli("release", "mlp", "--push", "--json", cwd=copy)
+    assert done.code == 0, done.err
+    steps = {step["name"]: step["status"] for step in done.json["data"]["steps"]}
+    assert (steps["commit"], steps["tag"], steps["push"]) == ("done", "skipped", "done")
+    remote = tmp_path / "remote.git"
+    listed = git(remote, "ls-tree", "-r", "--name-only", "main").splitlines()
+    assert "artifacts/mlp/artifact_v1.cells/cpu.json" in listed
+    assert git(remote, "rev-parse", "main", "mlp/artifact_v1") == f"{git(copy, 'rev-parse', 'HEAD')}\n{tagged}"
+    again = run_cli("release", "mlp", "--push", "--json", cwd=copy)
+    assert (again.code, again.json["data"]["status"]) == (0, "unchanged")
+
+
 def test_two_releases_at_once(project: Path, tmp_path: Path) -> None:
     """From two clones: one wins, the other finds it released, or says so."""
     other = tmp_path / "other"

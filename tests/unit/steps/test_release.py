@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from artifactctl import baselines, folder, jsontext, leftovers, stores, tags
+from artifactctl import baselines, cells, folder, jsontext, leftovers, stores, tags
 from artifactctl.errors import Conflict, ReleaseError
 from artifactctl.git.repository import Repository, open_repository
 from artifactctl.steps import preflight, publish, release
@@ -268,7 +268,7 @@ def test_what_is_published_wins(git: Git, tmp_path: Path) -> None:
         assert leftovers.find(tmp_path / "other") == []
     published = git("rev-parse", ours.tag, at="remote.git")
     with open_repository(tmp_path / "project") as repository:
-        found = publish.overtaken(ours, repository, STORE, dry_run=True)
+        found = publish.overtaken(ours, repository, dry_run=True)
         assert found is not None
         assert repository.tag(ours.tag) is None
         released(ours, repository)
@@ -280,9 +280,51 @@ def test_what_is_published_wins(git: Git, tmp_path: Path) -> None:
         assert git("rev-parse", ours.tag) == published
         git("pull", "-q", "--rebase", "origin", "main")
         assert git("rev-parse", "HEAD") == git("rev-parse", "main", at="remote.git")
-        assert publish.overtaken(ours, repository, STORE, dry_run=False) is None
+        assert publish.overtaken(ours, repository, dry_run=False) is None
         with pytest.raises(Conflict, match="Artifact-Digest"):
-            publish.overtaken(replace(ours, digest="3" * 64), repository, STORE, dry_run=False)
+            publish.overtaken(replace(ours, digest="3" * 64), repository, dry_run=False)
+
+
+def test_what_comes_after_the_tag_is_pushed_too(git: Git, tmp_path: Path) -> None:
+    """A proof on another provider: committed and pushed, also by a run after one that was killed in between."""
+    target = target_in(tmp_path / "project", remote="origin")
+    with open_repository(tmp_path / "project") as repository:
+        released(target, repository)
+        publish.push(target, repository, STORE, package_of(target))
+        tagged = git("rev-parse", target.tag, at="remote.git")
+        jsontext.write(cells.path_of(target.artifact, "cuda"), {"verdict": "equivalent"})
+        assert publish.overtaken(target, repository, dry_run=True) is None
+        assert [step.status for step in release.planned(target, repository, STORE) if step.name != "package"] == [
+            "planned", "skipped", "planned", "planned",
+        ]  # fmt: skip
+        released(target, repository)
+        assert git("rev-parse", "main", at="remote.git") != git("rev-parse", "HEAD")
+        assert publish.overtaken(target, repository, dry_run=False) is None
+        assert release.planned(target, repository, STORE)[-1].status == release.PLANNED
+        assert publish.push(target, repository, STORE, package_of(target)).status == release.DONE
+        assert git("rev-parse", "main", at="remote.git") == git("rev-parse", "HEAD")
+        assert git("rev-parse", target.tag, at="remote.git") == tagged
+        assert release.planned(target, repository, STORE)[-1].status == release.SKIPPED
+        assert publish.push(target, repository, STORE, package_of(target)).status == release.SKIPPED
+        git("commit", "-q", "--allow-empty", "-m", "not of the release")
+        assert publish.push(target, repository, STORE, package_of(target)).status == release.SKIPPED
+
+
+def test_a_branch_that_is_refused_after_the_tag(git: Git, tmp_path: Path) -> None:
+    target = target_in(tmp_path / "project", remote="origin")
+    with open_repository(tmp_path / "project") as repository:
+        released(target, repository)
+        publish.push(target, repository, STORE, package_of(target))
+        jsontext.write(cells.path_of(target.artifact, "cuda"), {"verdict": "equivalent"})
+        released(target, repository)
+        hook = tmp_path / "remote.git/hooks/pre-receive"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text("#!/bin/sh\nexit 1\n")
+        hook.chmod(0o755)
+        publish.intend(target, repository)
+        with pytest.raises(ReleaseError, match="refused the push"):
+            publish.push(target, repository, STORE, package_of(target))
+        assert ["was not pushed to origin" in item.what for item in leftovers.find(tmp_path / "project")] == [True]
 
 
 def test_nothing_else_is_pushed(git: Git, tmp_path: Path) -> None:
