@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from artifactctl.errors import NotAvailable, ReleaseError
-from artifactctl.git.repository import open_repository
+from artifactctl.git.repository import git_version, open_repository
 from artifactctl.versions import parse_folder_name, tag_name
 
 
@@ -23,16 +23,14 @@ class Blob:
 def describe(directory: Path) -> dict[str, Any]:
     """git's version and the repository around a folder, as far as there is one."""
     try:
-        import git
-    except ImportError as error:  # GitPython refuses to load where there is no git
-        return {"version": None, "repository": False, "detail": str(error).splitlines()[0]}
-    found: dict[str, Any] = {"version": ".".join(str(part) for part in git.Git().version_info), "repository": False}
+        version = git_version()
+    except NotAvailable as error:
+        return {"version": None, "repository": False, "detail": str(error)}
     try:
-        with git.Repo(directory, search_parent_directories=True) as repository:
-            found |= {"repository": True, "dirty": repository.is_dirty(untracked_files=True)}
-    except (git.InvalidGitRepositoryError, git.NoSuchPathError, git.GitCommandError):
-        pass
-    return found
+        with open_repository(directory) as repository:
+            return {"version": version, "repository": True, "dirty": bool(repository.changed())}
+    except ReleaseError:
+        return {"version": version, "repository": False}
 
 
 def toplevel(place: Path) -> Path:

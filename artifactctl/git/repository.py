@@ -242,12 +242,21 @@ class Repository:
         return any(line.startswith("*\t") for line in said.splitlines())
 
 
-def open_repository(place: Path) -> Repository:
-    """The one around a place, which need not be there yet."""
+def git_version() -> str:
+    return ".".join(str(part) for part in _library().Git().version_info)
+
+
+def _library() -> Any:
     try:
         import git
     except ImportError as error:  # GitPython refuses to load where there is no git
         raise NotAvailable(f"git cannot be used: {str(error).splitlines()[0]}", hint="Install git.") from None
+    return git
+
+
+def open_repository(place: Path) -> Repository:
+    """The one around a place, which need not be there yet."""
+    git = _library()
     try:
         there = next(parent for parent in (place, *place.absolute().parents) if parent.is_dir())
         repository = git.Repo(there, search_parent_directories=True)

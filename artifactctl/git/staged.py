@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from artifactctl.errors import NotAvailable
+from artifactctl import git
+from artifactctl.errors import NotAvailable, ReleaseError
 from artifactctl.folder import DVC_SUFFIX as DVC
 from artifactctl.folder import SUMS, listing, shown
+from artifactctl.git.repository import Repository, open_repository
 
 UNTRACKED, IGNORED, CLEAN = "??", "!!", "  "
 
@@ -40,29 +43,26 @@ def staged_problems(artifact: Path, inputs: Sequence[Path]) -> dict[str, str]:
 
 def add_command(artifact: Path) -> str:
     """The line that brings an artifact, built or not yet, into the next commit; empty where git does not want it."""
-    name, top = shown(artifact), _top(artifact)
-    if top is None:
+    name = shown(artifact)
+    if not git.around(artifact):
         return ""
     if any(artifact.parent.glob(f"*{DVC}")):
         return f"dvc add {name} && git add {name}{DVC}"
-    inside = (_real(artifact) / SUMS).relative_to(top).as_posix()
-    ignored = _run(top, "check-ignore", "--quiet", "--", inside, expected=(0, 1))[0] == 0
-    return "" if ignored else f"git add {name}"
+    with _asked(artifact) as repository:
+        inside = (_real(artifact) / SUMS).relative_to(repository.root.resolve()).as_posix()
+        return "" if repository.ignored(inside) else f"git add {name}"
 
 
 def _states(artifact: Path, paths: Sequence[Path]) -> dict[Path, str]:
     """The two letters of `git status` for whatever is not clean; the second one is the disk against the index."""
-    if (top := _top(artifact)) is None:
+    if not git.around(artifact):
         return {}
-    inside = [path.relative_to(top).as_posix() for path in map(_real, paths) if path.is_relative_to(top)]
     options = ("--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--ignored=traditional")
-    _, text = _run(top, "--no-optional-locks", "--literal-pathspecs", "status", *options, "--", *inside)
+    with _asked(artifact) as repository:
+        top = repository.root.resolve()
+        inside = [path.relative_to(top).as_posix() for path in map(_real, paths) if path.is_relative_to(top)]
+        text = repository.run("status", *options, "--", *inside)
     return {top / entry[3:]: entry[:2] for entry in text.split("\0") if entry}
-
-
-def _top(path: Path) -> Path | None:
-    """The top of the working tree around a path."""
-    return next((place for place in _real(path).parents if (place / ".git").exists()), None)
 
 
 def _real(path: Path) -> Path:
@@ -70,13 +70,11 @@ def _real(path: Path) -> Path:
     return path.absolute().parent.resolve() / path.name
 
 
-def _run(top: Path, *arguments: str, expected: tuple[int, ...] = (0,)) -> tuple[int, str]:
-    """At the top, where git's own hooks run: what they say of the index in GIT_INDEX_FILE is relative to it."""
+@contextlib.contextmanager
+def _asked(artifact: Path) -> Iterator[Repository]:
+    """Nothing is released here: what git refuses is not there to be asked."""
     try:
-        import git
-    except ImportError as error:
-        raise NotAvailable(f"git cannot be run: {str(error).splitlines()[0]}") from None
-    code, out, err = git.Git(top).execute(["git", *arguments], with_extended_output=True, with_exceptions=False)
-    if code not in expected:
-        raise NotAvailable(f"git cannot be asked: {str(err).strip()}", hint="Mend what git says, and run it again.")
-    return int(code), str(out)
+        with open_repository(_real(artifact)) as repository:
+            yield repository
+    except ReleaseError as error:
+        raise NotAvailable(f"git cannot be asked: {error}", hint=error.hint) from None

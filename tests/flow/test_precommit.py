@@ -295,7 +295,7 @@ def test_a_repository_that_git_refuses_is_not_passed(repository: Repository) -> 
     (repository.root / ".git" / "HEAD").write_text("nonsense\n")
     done = repository.check()
     assert done.code == 9
-    assert "not a git repository" in done.json["error"]["message"]
+    assert "is not in a git repository" in done.json["error"]["message"]
 
 
 def test_without_a_configuration_there_is_nothing_to_check(cli: Cli, tmp_path: Path) -> None:

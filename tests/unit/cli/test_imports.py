@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,3 +64,13 @@ def test_the_whole_light_side_was_imported(tmp_path: Path) -> None:
     files = {path.relative_to(ROOT).with_suffix("") for path in package.rglob("*.py") if "backends" not in path.parts}
     expected = {".".join(path.parts).removesuffix(".__init__") for path in files} - {"artifactctl.__main__"}
     assert expected <= modules
+
+
+def test_one_module_uses_gitpython() -> None:
+    package = ROOT / "artifactctl"
+    users = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if re.search(r"^\s*(import git|from git[. ].*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert users == {"git/repository.py"}
