@@ -10,6 +10,7 @@ from artifactctl import environment, git, runtimes
 from artifactctl.errors import NotAvailable
 from artifactctl.process import OperationFailed, Worker, WorkerDied
 from artifactctl.providers import PROVIDERS
+from artifactctl.stores import dvc_store, lfs_store
 
 NEEDED_TO = {
     "onnxruntime": ("verify", "cpu"),
@@ -23,7 +24,8 @@ NEEDED_TO = {
 }
 
 
-def diagnose(*, verbose: bool) -> dict[str, Any]:
+def diagnose(*, store: str, verbose: bool) -> dict[str, Any]:
+    """`store`: release.store, whose program must be here."""
     here = environment.describe()
     runtime = _runtime(verbose)
     data: dict[str, Any] = {key: here[key] for key in ("artifactctl", "python", "system", "machine", "cpu", "cores")}
@@ -33,6 +35,7 @@ def diagnose(*, verbose: bool) -> dict[str, Any]:
     data["runtimes"] = sorted((*found.whole, *found.plugins))
     data["providers"] = _providers(runtime["providers"], found)
     data["git"] = git.describe(Path.cwd())
+    data["stores"] = _stores(store)
     data["missing"] = _missing(data, runtime, found)
     return data
 
@@ -69,10 +72,29 @@ def _providers(available: list[str], found: runtimes.Installed) -> list[dict[str
     return rows
 
 
+def _stores(configured: str) -> list[dict[str, Any]]:
+    """The programs that keep bytes outside git; one that is not configured is nothing that is missing."""
+    here = Path.cwd()
+    found = (
+        ("lfs", "git-lfs", lfs_store.version, lfs_store.INSTALL),
+        ("dvc", "DVC", dvc_store.version, dvc_store.INSTALL),
+    )
+    return [
+        {
+            "name": name,
+            "version": version(here),
+            "configured": store == configured,
+            "needed_to": f"release with release.store: {store}",
+            "install": install,
+        }
+        for store, name, version, install in found
+    ]
+
+
 def _missing(data: dict[str, Any], runtime: dict[str, Any], packages: runtimes.Installed) -> list[dict[str, str]]:
     found = [
         {"what": entry["name"], "needed_to": entry["needed_to"], "install": entry["install"]}
-        for entry in data["packages"]
+        for entry in (*data["packages"], *(row for row in data["stores"] if row["configured"]))
         if entry["version"] is None
     ]
     if packages.collide:

@@ -28,7 +28,7 @@ def doctor(settings: Settings, mend: bool) -> Result:
     root = project.root if project else Path.cwd()
     found = leftovers.find(root)
     removed = leftovers.mend(found) if mend else []
-    data = diagnose(verbose=settings.verbose)
+    data = diagnose(store=project.release.store if project else "git", verbose=settings.verbose)
     data["leftovers"] = [
         asdict(item) | {"path": shown(item.path) if item.path else None, "removed": item in removed} for item in found
     ]

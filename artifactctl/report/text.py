@@ -239,6 +239,11 @@ def doctor_text(data: Mapping[str, Any]) -> str:
     lines.append(f"git {git['version'] or 'missing'}, {where}")
     rows = [(entry["name"], entry["version"] or "missing", entry["needed_to"]) for entry in data["packages"]]
     lines += ["", table(("package", "version", "needed to"), rows)]
+    rows = [
+        (entry["name"], entry["version"] or "missing", entry["needed_to"] if entry["version"] else entry["install"])
+        for entry in data["stores"]
+    ]
+    lines += ["", table(("store", "version", "how"), rows)]
     places = [
         (
             entry["name"],

@@ -19,6 +19,12 @@ LOCK_PATIENCE_S = 60.0  # a DVC that outlived its killed parent needs a moment t
 _LOCKED = ("Unable to acquire lock", "is being blocked by")
 
 
+def version(root: Path) -> str | None:
+    """None where DVC is not installed, or does not run."""
+    done = _dvc("--version", cwd=root)
+    return done.out.strip() or None if done.code == 0 else None
+
+
 def preflight(root: Path, artifact: Path, *, push: bool = False) -> list[Problem]:
     found = ignored_problems(root, belongings(artifact))
     initialised = home_of(artifact, git.toplevel(root)) is not None

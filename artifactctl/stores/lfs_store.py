@@ -17,10 +17,16 @@ LINES = [
 ]
 
 
+def version(root: Path) -> str | None:
+    """None where git-lfs is not installed."""
+    done = process.run(["git", "lfs", "version"], root)  # git-lfs/3.5.1 (GitHub; linux amd64; go 1.22.2)
+    return done.out.split()[0].rpartition("/")[2] if done.code == 0 and done.out.strip() else None
+
+
 def preflight(root: Path, artifact: Path, *, push: bool = False) -> list[Problem]:
     files = [artifact / name for name in folder.listing(artifact)]
     found = git_store.ignored_problems(root, [*belongings(artifact), *files])
-    if process.run(["git", "lfs", "version"], root).code != 0:
+    if version(root) is None:
         found.append(Problem("release.store is lfs, and git-lfs is not installed", f"{INSTALL}."))
     elif not git.setting(root, "filter.lfs.clean"):
         # without it `git add` would commit the contents themselves, and say nothing

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,6 +75,36 @@ def test_doctor_names_what_is_here(cli: Cli) -> None:
     assert here["cpu"]["available"] is True
     assert here["cuda"]["install"] == "pip install 'artifactctl[gpu]'"
     assert done.json["data"]["missing"] == []
+
+
+def test_doctor_names_the_stores(cli: Cli, dvc_path: Path, lfs_path: Path | None, tmp_path: Path) -> None:
+    """One that is not configured may be missing; the one that is may not."""
+    git, python = (str(Path(shutil.which(program) or program).parent) for program in ("git", sys.executable))
+    here = {"PATH": os.pathsep.join([str(dvc_path), *([str(lfs_path)] if lfs_path else []), git, python])}
+    done = cli("doctor", "--json", env=here)
+    found = {entry["name"]: entry for entry in done.json["data"]["stores"]}
+    assert re.fullmatch(r"\d+\.\d+\.\d+", found["DVC"]["version"])
+    assert (found["git-lfs"]["version"] is None) == (lfs_path is None)
+    assert done.json["data"]["missing"] == []
+
+    alone = tmp_path / "programs"
+    alone.mkdir()
+    (alone / "git").symlink_to(shutil.which("git") or "")
+    none = {"PATH": str(alone)}
+    done = cli("doctor", "--json", env=none)
+    assert (done.code, done.json["data"]["missing"]) == (0, [])
+    assert schema.problems(done.json, "report") == []
+    assert [entry["version"] for entry in done.json["data"]["stores"]] == [None, None]
+    assert "pipx install dvc" in done.err
+    for store, name, install in (("lfs", "git-lfs", "apt install git-lfs"), ("dvc", "DVC", "pip install")):
+        (tmp_path / "artifactctl.yaml").write_text(
+            f"schema_version: 1\nmodels:\n  mlp:\n    source: {{onnx: mlp.onnx}}\nrelease: {{store: {store}}}\n"
+        )
+        done = cli("doctor", "--json", env=none)
+        (missing,) = done.json["data"]["missing"]
+        assert (done.code, missing["what"]) == (0, name)
+        assert install in missing["install"]
+        assert f"missing: {name}, needed to release with release.store: {store}" in done.err
 
 
 def test_init_writes_a_configuration_that_is_valid_and_never_overwrites(cli: Cli, tmp_path: Path) -> None:
