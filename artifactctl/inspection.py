@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from artifactctl import archive, bom, config, folder, genuine, metadata, schema
+from artifactctl import archive, bom, config, folder, genuine, metadata, ortpackage, schema
 from artifactctl.errors import ArtifactctlError, ArtifactDamaged, ConfigError, SourceError
 from artifactctl.inputs import check_files
 from artifactctl.pointers import pointer_in
@@ -52,6 +52,8 @@ def unpacked(path: Path, scratch: Path) -> tuple[Path, dict[str, Any]]:
 
 def whole_artifact(path: Path, known: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The metadata of an artifact that is whole; everything else is an error. `known`: digests that were just taken."""
+    if path.suffix == ortpackage.SUFFIX and path.exists():
+        raise _without_answers(path)
     if not path.is_dir():
         what = "is not a folder and not a package" if path.exists() else "does not exist"
         named = "Name an artifact's folder, artifacts/<model>/artifact_vN, or its package, dist/<model>-artifact_vN.zip"
@@ -75,6 +77,17 @@ def whole_artifact(path: Path, known: Mapping[str, str] | None = None) -> dict[s
         more = f" (and {len(damage) - 5} more)" if len(damage) > 5 else ""
         raise ArtifactDamaged(f"{path} is damaged: {'; '.join(damage[:5])}{more}", hint=folder.elsewhere(path))
     return data
+
+
+def _without_answers(path: Path) -> ArtifactDamaged:
+    """An artifact holds what it is checked by; ONNX Runtime's package has no place for that."""
+    model, _, version = path.stem.rpartition("-artifact_v")
+    artifact = f"artifacts/{model or '<model>'}/artifact_v{version if model else 'N'}"
+    again = f"artifactctl package {artifact} --format {ortpackage.SUFFIX[1:]} --output {folder.shown(path.parent)}"
+    return ArtifactDamaged(
+        f"{path} is a package of ONNX Runtime, which has no digests and no answers to be checked by",
+        hint=f"Verify {artifact}. This proves it and says 'unchanged' where the package is of it: {again}",
+    )
 
 
 def _evidence_problems(path: Path, digest: str) -> list[str]:

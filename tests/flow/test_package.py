@@ -17,7 +17,7 @@ import pytest
 from artifactctl import folder, schema
 from artifactctl.backends.ortpackages import open_ort_package
 from tests.conftest import Finished, clean_environment, run_cli
-from tests.flow.refusal import contents, fails, finish, hear, start, survivors
+from tests.flow.refusal import contents, fails, finish, hear, refused, start, survivors
 
 Cli = Callable[..., Finished]
 
@@ -165,6 +165,15 @@ def test_another_package_in_its_place_is_a_conflict(
     assert mine in done.json["error"]["message"]
     assert folder.content_digest(target) in done.json["error"]["message"]
     assert contents(tmp_path) == before
+
+
+def test_verify_says_what_to_do_with_a_package_of_onnx_runtime(cli: Cli, packages: tuple[Path, Path]) -> None:
+    """It holds nothing to be checked by; the command that is named compares it with the artifact."""
+    home = packages[0].parent
+    error = refused(cli("verify", f"dist/{NAME}.ortpackage", "--json", cwd=home), 10, "a package of ONNX Runtime")
+    command = error["hint"].rpartition(": artifactctl ")[2]
+    assert command == "package artifacts/mlp/artifact_v1 --format ortpackage --output dist"
+    assert cli(*command.split(), "--json", cwd=home).json["data"]["status"] == "unchanged"
 
 
 @pytest.mark.parametrize("form", FORMATS)
