@@ -12,7 +12,7 @@ from artifactctl.alive import part_folder
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable
 from artifactctl.project import Say
-from artifactctl.steps.package import Package, demand_equivalent, settle
+from artifactctl.steps.package import Package, demand_equivalent, prepare, settle
 from artifactctl.steps.reverify import Request
 from artifactctl.versions import package_name
 
@@ -23,7 +23,7 @@ def ort_package(artifact: Path, output: Path, crew: Crew, say: Say) -> Package:
     """A folder, as ONNX Runtime wants it. It appears whole or not at all, and never replaces another one."""
     metadata = inspection.whole_artifact(artifact)
     name = package_name(metadata["model_name"], metadata["version"])
-    output.mkdir(parents=True, exist_ok=True)
+    prepare(output)
     target = output / f"{name}{ortpackage.SUFFIX}"
     with part_folder(target) as place:
         part = place / target.name

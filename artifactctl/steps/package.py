@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from artifactctl import environment, folder, inspection, zips
 from artifactctl.alive import part_folder
 from artifactctl.crew import Crew
-from artifactctl.errors import Conflict, NotEquivalent, OptimizeError
+from artifactctl.errors import Conflict, NotAvailable, NotEquivalent, OptimizeError
 from artifactctl.process import OperationFailed, WorkerDied
 from artifactctl.project import Say
 from artifactctl.providers import PROVIDERS
@@ -38,7 +39,7 @@ def package(artifact: Path, output: Path, crew: Crew, say: Say, expected: str | 
     time = zips.moment(date) if date else zips.EARLIEST
     metadata = inspection.whole_artifact(artifact)
     name = package_name(metadata["model_name"], metadata["version"])
-    output.mkdir(parents=True, exist_ok=True)
+    prepare(output)
     target = output / f"{name}.zip"
     if expected and target.is_file() and folder.digest(target) == expected:
         return Package(target, expected, target.stat().st_size, "unchanged")
@@ -49,6 +50,21 @@ def package(artifact: Path, output: Path, crew: Crew, say: Say, expected: str | 
         say("opening it again")
         _prove(part, crew)
         return settle(part, target)
+
+
+def prepare(output: Path) -> None:
+    """The folder that a package goes to."""
+    if why := why_not_into(output):
+        raise NotAvailable(why, hint="Move it away, or package elsewhere: --output DIR")
+    output.mkdir(parents=True, exist_ok=True)
+
+
+def why_not_into(output: Path) -> str | None:
+    """Why nothing can be written to a folder, which need not be there yet; None where it can."""
+    there = next(place for place in (output, *output.absolute().parents) if os.path.lexists(place))
+    if not there.is_dir():
+        return f"{folder.shown(there)} is not a folder, so nothing can be written into it"
+    return None if os.access(there, os.W_OK | os.X_OK) else f"{folder.shown(there)} cannot be written to"
 
 
 def settle(part: Path, target: Path) -> Package:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from artifactctl import baselines, cells, folder, inspection, tags
+from artifactctl import baselines, cells, folder, inspection, ortpackage, tags
 from artifactctl.errors import ArtifactDamaged, Conflict, ReleaseError, SourceError
 from artifactctl.git.repository import GitFailed, Repository
 from artifactctl.project import Project
-from artifactctl.steps.package import DIST
+from artifactctl.steps.package import DIST, why_not_into
 from artifactctl.steps.sides import Side, earlier, side_of
 from artifactctl.stores import Problem, Store
 from artifactctl.tags import Tag
@@ -153,7 +153,7 @@ def previous_release(target: Target, scratch: Path) -> Side | None:
 
 
 def problems(target: Target, repository: Repository, store: Store) -> list[Problem]:
-    found = _state_problems(target, repository, store) + _proof_problems(target)
+    found = _state_problems(target, repository, store) + _proof_problems(target) + _dist_problems(target)
     found += store.preflight(target.root, target.artifact, push=target.remote is not None)
     if target.remote:
         found += _remote_problems(target, repository)
@@ -219,6 +219,17 @@ def _proof_problems(target: Target) -> list[Problem]:
             hint = f"artifactctl verify {shown} --provider {provider} --save-evidence"
             found.append(Problem(f"a required provider is not proved: {why}", hint))
     return found
+
+
+def _dist_problems(target: Target) -> list[Problem]:
+    if why := why_not_into(target.dist):
+        return [Problem(why, f"Move it away, or make it writable: {folder.shown(target.dist)}")]
+    named = target.dist.glob(f"{target.package_name}.*")
+    return [
+        Problem(f"{folder.shown(path)} is a folder, and a file of the release goes there", "Move it away.")
+        for path in sorted(named)
+        if path.is_dir() and path.suffix != ortpackage.SUFFIX
+    ]
 
 
 def warnings(target: Target) -> tuple[str, ...]:

@@ -183,6 +183,15 @@ def test_a_damaged_artifact_is_not_packaged(cli: Cli, artifact: Path, tmp_path: 
     fails(cli, tmp_path, 10, "package", "mlp/artifact_v1", "--format", form, names=("model_opt.onnx was changed",))
 
 
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("output", ["dist", "dist/deep"])
+def test_a_place_that_cannot_be_written_to(cli: Cli, artifact: Path, tmp_path: Path, form: str, output: str) -> None:
+    (tmp_path / "dist").write_text("a file")
+    words = ("package", "mlp/artifact_v1", "--format", form, "--output", output)
+    error = fails(cli, tmp_path, 9, *words, names=("dist is not a folder",))
+    assert "--output DIR" in error["hint"]
+
+
 def test_the_time_of_the_members_is_source_date_epoch(
     artifact: Path, packages: tuple[Path, Path], tmp_path: Path
 ) -> None:

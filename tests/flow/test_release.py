@@ -332,12 +332,64 @@ def test_a_remote_tag_with_other_content_is_seen_before_anything_is_written(proj
 
 
 def test_a_place_that_cannot_be_written_to(project: Path) -> None:
+    """Seen before anything is written; root may write anywhere, but not below a file."""
+
+    def stopped(place: str) -> None:
+        before = git(project, "rev-parse", "HEAD")
+        done = run_cli("release", "mlp", "--json", cwd=project)
+        assert (done.code, git(project, "rev-parse", "HEAD"), git(project, "tag")) == (12, before, "")
+        assert f"{place} is " in done.json["error"]["message"]
+        assert "Move it away" in done.json["error"]["hint"]
+        assert git(project, "status", "--porcelain") == "?? artifacts/"
+
     (project / "dist").write_text("a file")
     git(project, "add", "dist")
     git(project, "commit", "-qm", "odd")
+    stopped("dist")
+    git(project, "rm", "-q", "dist")
+    git(project, "commit", "-qm", "gone")
+    (project / "dist/mlp-artifact_v1.md").mkdir(parents=True)
+    stopped("dist/mlp-artifact_v1.md")
+
+
+def test_a_submodule(project: Path, tmp_path: Path) -> None:
+    """Its own history and its own remote; what holds it is left alone."""
+    outer = tmp_path / "outer"
+    git(tmp_path, "init", "-q", "-b", "main", "outer")
+    local = ("-c", "protocol.file.allow=always")
+    git(outer, *local, "submodule", "add", "-q", str(tmp_path / "remote.git"), "models/inner")
+    inner = outer / "models" / "inner"
+    for place in (outer, inner):
+        git(place, "config", "user.name", "Tester")
+        git(place, "config", "user.email", "tester@example.com")
+    git(outer, "commit", "-qm", "outer")
+    before = git(outer, "rev-parse", "HEAD")
+    shutil.copytree(project / "artifacts" / "mlp", inner / "artifacts" / "mlp")
+    done = run_cli("release", "mlp", "--push", "--json", cwd=inner)
+    assert (done.code, done.json["data"]["status"]) == (0, "released"), done.err
+    remote = tmp_path / "remote.git"
+    assert git(remote, "rev-parse", "main", "mlp/artifact_v1^{}").split() == [git(inner, "rev-parse", "HEAD")] * 2
+    assert (git(outer, "rev-parse", "HEAD"), git(outer, "tag")) == (before, "")
+    assert git(inner, "status", "--porcelain") == ""
+    again = run_cli("release", "mlp", "--push", "--json", cwd=inner)
+    assert (again.code, again.json["data"]["status"]) == (0, "unchanged")
+    assert run_cli("doctor", "--json", cwd=inner, env={"TMPDIR": str(outer)}).json["data"]["leftovers"] == []
+
+
+def test_a_linked_worktree(project: Path, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    git(project, "worktree", "add", "-q", "-b", "side", str(tree))
+    git(project, "remote", "set-url", "origin", str(tmp_path / "remote.git"))
+    shutil.copytree(project / "artifacts" / "mlp", tree / "artifacts" / "mlp")
     before = git(project, "rev-parse", "HEAD")
-    done = run_cli("release", "mlp", "--json", cwd=project)
-    assert (done.code, git(project, "rev-parse", "HEAD"), git(project, "tag")) == (9, before, "")
+    done = run_cli("release", "mlp", "--push", "--json", cwd=tree)
+    assert (done.code, done.json["data"]["status"]) == (0, "released"), done.err
+    remote = tmp_path / "remote.git"
+    assert git(remote, "rev-parse", "side", "mlp/artifact_v1^{}").split() == [git(tree, "rev-parse", "HEAD")] * 2
+    assert (git(project, "rev-parse", "HEAD"), git(remote, "rev-parse", "main")) == (before, before)
+    assert git(tree, "status", "--porcelain") == ""
+    again = run_cli("release", "mlp", "--push", "--json", cwd=tree)
+    assert (again.code, again.json["data"]["status"]) == (0, "unchanged")
 
 
 def test_doctor_names_what_a_kill_leaves(project: Path) -> None:
