@@ -40,9 +40,29 @@ def why_missing(artifact: Path, metadata: Mapping[str, Any], provider: str) -> s
     """Why there is no fresh proof on a provider; None where there is one."""
     if provider == metadata["session"]["provider"]:
         return None  # the build itself proved it
-    cell = jsontext.read(path_of(artifact, provider), "cell", ArtifactDamaged)
+    cell = read(artifact, provider)
+    return why_no_proof(cell, metadata, folder.digest(artifact / folder.SUMS), provider)
+
+
+def read(artifact: Path, provider: str) -> dict[str, Any] | None:
+    """None where there is none; one that cannot be read is damaged."""
+    return jsontext.read(path_of(artifact, provider), "cell", ArtifactDamaged)
+
+
+def why_no_proof(
+    cell: Mapping[str, Any] | None, metadata: Mapping[str, Any], artifact_sha256: str, provider: str
+) -> str | None:
+    """None where a cell proves that this artifact is equivalent on this provider."""
     if cell is None:
         return f"{provider} was never verified"
-    if cell["artifact_sha256"] != folder.digest(artifact / folder.SUMS):
+    named = (cell["artifact_sha256"], cell["model"], cell["version"])
+    if named != (artifact_sha256, metadata["model_name"], metadata["version"]):
         return f"the proof on {provider} is of another artifact"
-    return None if cell["verdict"] == "equivalent" else f"it is different on {provider}"
+    if cell["provider"] != provider:
+        return f"the proof on {provider} was made on {cell['provider']}"
+    outputs = cell["outputs"]
+    if cell["verdict"] != "equivalent" or not all(output["passed"] is True for output in outputs):
+        return f"it is different on {provider}"
+    if not outputs or not cell["samples"] or all(output.get("vacuous", True) for output in outputs):
+        return f"the proof on {provider} compared nothing that tells models apart"
+    return None

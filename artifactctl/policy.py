@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from artifactctl import verdicts
+from artifactctl import cells, verdicts
 from artifactctl.errors import ArtifactctlError, LatencyRegression, NotEquivalent, NotProven
 from artifactctl.folder import BOM
 from artifactctl.metadata import bounds_on
@@ -39,6 +39,8 @@ class Facts:
     files: frozenset[str]
     report: EquivalenceReport  # proved now
     signed: bool  # a signature was checked now
+    sha256: str = ""  # of its SHA256SUMS, which proofs beside it name
+    cells: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by provider, artifact_vN.cells/
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +112,24 @@ def _equivalence(requirement: Requirement, facts: Facts) -> Finding:
     if facts.equivalence["reference"]["sha256"] != facts.metadata["reference"]["sha256"]:
         return Finding(requirement, False, "the evidence is of another reference than metadata.yaml", advice)
     if recorded is None:
-        return Finding(requirement, False, f"no proof on {provider} is recorded", advice)
+        return _beside(requirement, facts, advice)
     old = EquivalenceReport.from_dict(recorded)
     return _proof(requirement, old, f"proved at the build on {old.samples} samples, provider {old.provider}")
+
+
+def _beside(requirement: Requirement, facts: Facts, advice: str) -> Finding:
+    """A proof that was added after the build. No signature of the artifact reaches it."""
+    provider = requirement.provider or ""
+    cell = facts.cells.get(provider)
+    if cell is None:
+        return Finding(requirement, False, f"no proof on {provider} is recorded", advice)
+    if facts.signed:
+        reason = f"the proof on {provider} lies beside the artifact, where the signature does not reach"
+        return Finding(requirement, False, reason, advice)
+    if why := cells.why_no_proof(cell, facts.metadata, facts.sha256, provider):
+        kind = NotEquivalent if why.startswith("it is different") else NotProven
+        return Finding(requirement, False, why, advice, kind)
+    return Finding(requirement, True, f"proved after the build on {cell['samples']} samples, provider {provider}")
 
 
 def _proof(requirement: Requirement, report: EquivalenceReport, words: str) -> Finding:

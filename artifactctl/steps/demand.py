@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from artifactctl import folder, policy
+from artifactctl import cells, folder, policy
 from artifactctl.records import EquivalenceReport
 
 EQUIVALENCE, LATENCY = "evidence/equivalence.json", "evidence/latency."
@@ -29,7 +29,12 @@ def judge(
         for name in names
         if name.startswith(LATENCY) and name.endswith(".json")
     }
-    facts = policy.Facts(metadata, _read(path / EQUIVALENCE), latency, frozenset(names), report, signed)
+    providers = {item.provider for item in required if item.name == "equivalence" and item.provider}
+    beside = {provider: cell for provider in sorted(providers) if (cell := cells.read(path, provider))}
+    facts = policy.Facts(
+        metadata, _read(path / EQUIVALENCE), latency, frozenset(names), report, signed,
+        folder.digest(path / folder.SUMS), beside,
+    )  # fmt: skip
     return policy.judge(required, facts)
 
 

@@ -174,6 +174,23 @@ def test_requirements_that_are_not_met(cli: Cli, place: Path) -> None:
     assert "signature" not in done.json["data"]["required"][1]["reason"]
 
 
+def test_a_proof_beside_the_artifact_counts(cli: Cli, place: Path, signed: Path) -> None:
+    """As evidence does: of this artifact, on this provider, whole. A signature does not reach it."""
+    assert cli("verify", "mlp/artifact_v1", "--save-evidence", cwd=place).code == 0
+    cells = place / "mlp/artifact_v1.cells"
+    cell = json.loads((cells / "cpu.json").read_text()) | {"provider": "cuda"}
+    (cells / "cuda.json").write_text(json.dumps(cell))
+    words = ("verify", "mlp/artifact_v1", "--require", "equivalence[cuda]")
+    done = cli(*words, "--json", cwd=place)
+    assert done.code == 0, done.err
+    assert "proved after the build" in done.json["data"]["required"][0]["reason"]
+    fails(cli, place, 8, *words, "--public-key", "key.pub", names=("where the signature does not reach",))
+    (cells / "cuda.json").write_text(json.dumps(cell | {"artifact_sha256": "0" * 64}))
+    fails(cli, place, 8, *words, names=("of another artifact",))
+    (cells / "cuda.json").write_text("{")
+    fails(cli, place, 10, *words, names=("cuda.json cannot be read",))
+
+
 def test_a_recorded_regression(cli: Cli, place: Path, artifact: Path) -> None:
     """No build writes one; somebody else's might."""
     meta, evidence = artifact / "metadata.yaml", artifact / "evidence/latency.cpu.json"

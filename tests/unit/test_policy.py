@@ -136,6 +136,31 @@ def test_equivalence_of_a_provider_that_is_not_this_one(facts: Facts) -> None:
     assert not of(elsewhere, "equivalence[cpu]").met
 
 
+def test_equivalence_that_was_proved_after_the_build(facts: Facts) -> None:
+    """A cell beside the artifact counts as evidence does; what does not fit to the last word does not."""
+    outputs = [{"name": "y", "passed": True, "vacuous": False}]
+    cell = {
+        "schema_version": 1, "model": "mlp", "version": 1, "artifact_sha256": "5" * 64, "provider": "cuda",
+        "verdict": "equivalent", "samples": 8, "outputs": outputs, "machine": {},
+    }  # fmt: skip
+    fresh = replace(facts, sha256="5" * 64, cells={"cuda": cell})
+    found = of(fresh, "equivalence[cuda]")
+    assert (found.met, found.reason) == (True, "proved after the build on 8 samples, provider cuda")
+    assert not of(fresh, "equivalence[openvino]").met
+    assert "does not reach" in of(replace(fresh, signed=True), "equivalence[cuda]").reason
+    different: list[dict[str, Any]] = [{"verdict": "different"}, {"outputs": [outputs[0] | {"passed": False}]}]
+    for change in different:
+        found = of(replace(fresh, cells={"cuda": cell | change}), "equivalence[cuda]")
+        assert (found.met, found.kind) == (False, NotEquivalent), change
+    unproved: list[dict[str, Any]] = [
+        {"artifact_sha256": "6" * 64}, {"model": "other"}, {"version": 2}, {"provider": "cpu"}, {"samples": 0},
+        {"outputs": []}, {"outputs": [outputs[0] | {"vacuous": True}]}, {"outputs": [{"name": "y", "passed": True}]},
+    ]  # fmt: skip
+    for change in unproved:
+        found = of(replace(fresh, cells={"cuda": cell | change}), "equivalence[cuda]")
+        assert (found.met, found.kind) == (False, NotProven), change
+
+
 def test_evidence_of_another_reference(facts: Facts) -> None:
     facts.equivalence["reference"]["sha256"] = "0" * 64
     elsewhere = replace(facts, report=replace(facts.report, provider="openvino"))
