@@ -97,51 +97,44 @@ def bench(
         drift = stand(contender, home, candidate.version, latency, crew, say, (OLDEST,)).get(OLDEST)
     noise = (before["noise"], crew.ask("timer", "describe_machine")["noise"])
     machine = before["machine"]
-    problems = judged(report, drift, latency, budgets, machine, session, root, candidate.name)
+    problems = judged(report, drift, Standard(latency, budgets, machine, session, root, candidate.name))
     warnings = noise_warnings(*noise) + warnings
     subject = subject_of(candidate)
     return Bench(subject, report, session, machine, noise, tuple(warnings), problems, drift, tuple(past))
 
 
-def judged(
-    report: LatencyReport,
-    drift: LatencyReport | None,
-    latency: Latency,
-    budgets: Budgets,
-    machine: dict[str, Any],
-    session: Session,
-    root: Path,
-    model: str,
-) -> tuple[ArtifactctlError, ...]:
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """What is allowed, and where it was measured: absolute budgets need the saved baseline of such a machine."""
+
+    latency: Latency
+    budgets: Budgets
+    machine: dict[str, Any]
+    session: Session
+    root: Path
+    model: str
+
+
+def judged(report: LatencyReport, drift: LatencyReport | None, standard: Standard) -> tuple[ArtifactctlError, ...]:
     gates = [problem_of(report, "max_regression"), problem_of(drift, "max_drift") if drift else None]
-    return (
-        *(problem for problem in gates if problem),
-        *budget_problems(report, latency, budgets, machine, session, root, model),
-    )
+    return (*(problem for problem in gates if problem), *budget_problems(report, standard))
 
 
-def budget_problems(
-    report: LatencyReport,
-    latency: Latency,
-    budgets: Budgets,
-    machine: dict[str, Any],
-    session: Session,
-    root: Path,
-    model: str,
-) -> list[ArtifactctlError]:
+def budget_problems(report: LatencyReport, standard: Standard) -> list[ArtifactctlError]:
     """Absolute budgets hold only on a machine like that of the saved baseline; a file's size is one everywhere."""
     found: list[ArtifactctlError] = []
+    budgets, session = standard.budgets, standard.session
     size_mb = report.candidate.size_bytes / 1e6
     if budgets.size_mb is not None and size_mb > budgets.size_mb:
         found.append(LatencyRegression(f"{size_mb:.2f} MB is over size.max_mb {budgets.size_mb:g}"))
     asked = [
-        ("latency.max_ms", latency.max_ms, report.candidate.p50_ms),
+        ("latency.max_ms", standard.latency.max_ms, report.candidate.p50_ms),
         ("memory.max_mb", budgets.memory_mb, report.candidate.peak_rss_mb),
     ]
     if all(limit is None for _, limit, _ in asked):
         return found
-    saved = baselines.read(baselines.path_of(root, model, session.provider))
-    if saved is None or saved["fingerprint"] != baselines.fingerprint(machine, session):
+    saved = baselines.read(baselines.path_of(standard.root, standard.model, session.provider))
+    if saved is None or saved["fingerprint"] != baselines.fingerprint(standard.machine, session):
         why = "no baseline is saved" if saved is None else "the saved baseline is of another machine"
         names = " and ".join(name for name, limit, _ in asked if limit is not None)
         hint = "Save one on the machine that counts: artifactctl bench ARTIFACT --save-baseline"

@@ -13,7 +13,7 @@ from artifactctl.project import Budgets, Latency
 from artifactctl.providers import PROVIDERS
 from artifactctl.records import Session
 from artifactctl.resources import template_text
-from artifactctl.steps.bench import Bench, Subject, judged, noise_warnings, prepare, subject_of
+from artifactctl.steps.bench import Bench, Standard, Subject, judged, noise_warnings, prepare, subject_of
 from artifactctl.steps.measure import Terms, report_of
 from artifactctl.steps.sides import Side, demand_comparable
 from artifactctl.steps.survey import refused, surveyed
@@ -96,6 +96,6 @@ def judge_result(result: dict[str, Any], side: Side | None, latency: Latency, bu
     report = report_of(terms, session.provider, result["rounds"], result["seconds"], sizes)
     report = surveyed(report, result["surveys"])
     before, after = result["noise"]
-    problems = judged(report, None, latency, budgets, result["machine"], session, root, subject.name)
+    problems = judged(report, None, Standard(latency, budgets, result["machine"], session, root, subject.name))
     warnings = [*noise_warnings(before, after), *refused(result["surveys"], tuple(about["batches"]))]
     return Bench(subject, report, session, result["machine"], (before, after), tuple(warnings), problems)

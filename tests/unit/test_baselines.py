@@ -12,7 +12,7 @@ from artifactctl import baselines, jsontext
 from artifactctl.errors import ArtifactctlError, ConfigError, LatencyRegression, NotAvailable
 from artifactctl.project import Budgets, Latency
 from artifactctl.records import LatencyReport, Session, Timing
-from artifactctl.steps.bench import budget_problems, noise_warnings
+from artifactctl.steps.bench import Standard, budget_problems, noise_warnings
 
 MACHINE: dict[str, Any] = {
     "system": "linux", "machine": "x86_64", "cpu": "A", "flags": "avx avx2", "cores": 2, "memory_gb": 8,
@@ -27,7 +27,7 @@ def report(timing: Timing = TIMING) -> LatencyReport:
 
 
 def problems(root: Path, latency: Latency, budgets: Budgets, **machine: Any) -> list[ArtifactctlError]:
-    return budget_problems(report(), latency, budgets, MACHINE | machine, SESSION, root, "m")
+    return budget_problems(report(), Standard(latency, budgets, MACHINE | machine, SESSION, root, "m"))
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_the_same_machine_is_judged(saved: Path) -> None:
 
 
 def test_what_was_not_measured_is_over_its_budget(saved: Path) -> None:
-    found = budget_problems(report(Timing(1)), Latency(max_ms=1e9), Budgets(), MACHINE, SESSION, saved, "m")
+    found = budget_problems(report(Timing(1)), Standard(Latency(max_ms=1e9), Budgets(), MACHINE, SESSION, saved, "m"))
     assert [type(problem) for problem in found] == [LatencyRegression]
 
 
