@@ -160,7 +160,7 @@ def release(request: ReleaseRequest, crew: Crew, say: Say) -> Release:
             crew.working_in(scratch, request.root, None),
         ):
             known = steps.published_digest(target, repository)
-            package = make_package(target.artifact, target.dist, crew, say, known)
+            package = make_package(target.artifact, target.dist, crew, say, expected=known, given=request.package)
             subject, trailers = steps.subject(target.metadata), steps.trailers(target, package)
             notes = steps.published_notes(target, repository) or release_notes(
                 previous_release(target, scratch), side_of(target.artifact), crew

@@ -159,3 +159,4 @@ class ReleaseRequest:
     push: bool = False
     remote: str | None = None
     resume: bool = False  # only go on with what was begun
+    package: Path | None = None  # made before; it is opened and proved, not made again

@@ -120,7 +120,7 @@ class Runner:
         words += ["--action-cache-path", str(self.home / "cache"), "-W", workflow]
         for label in LABELS:
             words += ["-P", f"{label}=-self-hosted"]
-        words += ["--local-repository", f"{REPOSITORY}@{REF}={self.shipped}"]
+        words += ["--local-repository", f"{REPOSITORY}@{REF}={self.shipped}", "-s", "GITHUB_TOKEN=of-the-test"]
         for name, folder in self.actions.items():
             words += ["--local-repository", f"{name}={folder}"]
         if payload is not None:

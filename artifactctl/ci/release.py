@@ -18,6 +18,7 @@ from artifactctl.ci.finished import Finished, Remark, told
 from artifactctl.ci.hub import Hub, Published
 from artifactctl.errors import ReleaseError
 from artifactctl.git.repository import open_repository
+from artifactctl.steps.package import DIST
 from artifactctl.versions import folder_name, package_name, tag_name
 
 BOT = "github-actions[bot]"
@@ -29,24 +30,34 @@ def release() -> Finished:
     build = stage.read(place)
     if build is None or build["error"]:
         raise ReleaseError("the build failed, so there is nothing to release", hint="Look at the job that built.")
+    hub = _hub() if inputs.flag("github-release") else None  # before anything is pushed
     entries = _chosen(build["artifacts"])
     rows: list[tuple[str, str, str]] = []
     tags, urls = [], {}
     for entry in entries:
         _place(place, entry, root)
         with _as_bot(root):
-            done = command.run(
-                "release", *([] if _on_tag() else ["--push"]), "--", f"{entry['model']}@v{entry['version']}"
-            )
+            done = _release(place, entry, root)
         if done.error:
             return _refused(done, entry, rows)
         tags.append(done.data["tag"])
         rows.append((done.data["tag"], done.data["status"], f"commit {(done.data['commit'] or '')[:12]}"))
-        if inputs.flag("github-release"):
-            published = _publish(entry, done.data["tag"], root)
+        if hub:
+            published = _publish(hub, entry, done.data["tag"], root)
             rows.append((done.data["tag"], published.status, published.url))
             urls[entry["model"]] = published.url
     return Finished(0, page.released(rows), {"tags": json.dumps(tags), "urls": json.dumps(urls)})
+
+
+def _release(place: Path, entry: Mapping[str, Any], root: Path) -> command.Outcome:
+    """With the package that was built. Where the remote has the release already, only what lies in dist/ is made."""
+    package = place / DIST / f"{package_name(entry['model'], entry['version'])}.zip"
+    words = ("release", f"--package={package}", "--", f"{entry['model']}@v{entry['version']}")
+    done = command.run(*words) if _on_tag() else command.run(words[0], "--push", *words[1:])
+    if done.error or (root / DIST / package.name).exists():
+        return done
+    again = command.run(*words)
+    return again if again.error else done
 
 
 def _chosen(artifacts: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -114,13 +125,17 @@ def _refused(done: command.Outcome, entry: Mapping[str, Any], rows: list[tuple[s
     )
 
 
-def _publish(entry: Mapping[str, Any], tag: str, root: Path) -> Published:
+def _hub() -> Hub:
     api, repository = os.environ.get("GITHUB_API_URL", ""), os.environ.get("GITHUB_REPOSITORY", "")
     if not (api and repository):
         hint = "Set the input 'github-release' to false where there is no GitHub."
         raise ReleaseError("GITHUB_API_URL and GITHUB_REPOSITORY are not set", hint=hint)
+    return Hub(api, repository, inputs.required("token"))
+
+
+def _publish(hub: Hub, entry: Mapping[str, Any], tag: str, root: Path) -> Published:
     name = package_name(entry["model"], entry["version"])
-    files = sorted(path for path in (root / "dist").glob(f"{name}.*") if path.is_file())
-    notes = (root / "dist" / f"{name}.md").read_text(encoding="utf-8")
+    files = sorted(path for path in (root / DIST).glob(f"{name}.*") if path.is_file())
+    notes = (root / DIST / f"{name}.md").read_text(encoding="utf-8")
     title = f"{entry['model']} {folder_name(entry['version'])}"
-    return Hub(api, repository, inputs.required("token")).publish(tag, title, notes, files)
+    return hub.publish(tag, title, notes, files)

@@ -18,11 +18,19 @@ if TYPE_CHECKING:
 @option("--push", is_flag=True, help="Also push the branch and the tag, together or not at all.")
 @option("--remote", metavar="NAME", help="Where to push  [default: the branch's own, else origin]")
 @option("--resume", is_flag=True, help="Only go on with a release that was begun.")
+@option("--package", metavar="FILE", help="Take this package, opened and proved, instead of making it with Olive.")
 @limit_options
 @common_options
 @click.pass_obj
 def release(
-    settings: Settings, model: str, dry_run: bool, push: bool, remote: str | None, resume: bool, limits: Limits
+    settings: Settings,
+    model: str,
+    dry_run: bool,
+    push: bool,
+    remote: str | None,
+    resume: bool,
+    package: str | None,
+    limits: Limits,
 ) -> Result:
     """Package, commit and tag a version; safe to run twice, and after a kill.
 
@@ -30,6 +38,7 @@ def release(
     """
     from pathlib import Path
 
+    from artifactctl import inspection
     from artifactctl.crew import Crew
     from artifactctl.pipeline import release as flow
     from artifactctl.project import ReleaseRequest
@@ -40,7 +49,10 @@ def release(
         raise click.UsageError("--remote says where to push: add --push")
     project = settings.project()
     root = project.root if project else Path.cwd()
-    request = ReleaseRequest(model, root, project, dry_run, push, remote, resume)
+    given = Path(package) if package else None
+    if given:
+        inspection.existing_file(given)
+    request = ReleaseRequest(model, root, project, dry_run, push, remote, resume, given)
     with Crew(limits=limits, verbose=settings.verbose) as crew, progress(settings, "release", 3) as say:
         found = flow(request, crew, say)
     return Result(release_data(found), release_text(found))

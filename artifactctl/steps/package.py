@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +30,13 @@ class Package:
     status: str  # written, unchanged
 
 
-def package(artifact: Path, output: Path, crew: Crew, say: Say, expected: str | None = None) -> Package:
+def package(
+    artifact: Path, output: Path, crew: Crew, say: Say, *, expected: str | None = None, given: Path | None = None
+) -> Package:
     """The same artifact gives the same bytes; a package that is there already is never replaced by another one.
 
     SOURCE_DATE_EPOCH, where it is set, is the time of its members. One with the `expected` digest, which its tag has,
-    need not be made again.
+    need not be made again; nor one that is `given`, which is opened and proved as if it had just been made.
     """
     date = environment.source_date()
     time = zips.moment(date) if date else zips.EARLIEST
@@ -45,10 +48,14 @@ def package(artifact: Path, output: Path, crew: Crew, say: Say, expected: str | 
         return Package(target, expected, target.stat().st_size, "unchanged")
     with part_folder(target) as place:
         part = place / target.name
-        say("packaging through Olive")
-        _write(artifact.resolve(), metadata, part.resolve(), time, crew)
+        if given:
+            say(f"taking {folder.shown(given)}")
+            shutil.copyfile(given, part)
+        else:
+            say("packaging through Olive")
+            _write(artifact.resolve(), metadata, part.resolve(), time, crew)
         say("opening it again")
-        _prove(part, crew)
+        _prove(part, artifact, crew)
         return settle(part, target)
 
 
@@ -144,9 +151,13 @@ def about(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _prove(path: Path, crew: Crew) -> None:
-    """Taken out as a stranger would, whole, and proved on this machine."""
+def _prove(path: Path, artifact: Path, crew: Crew) -> None:
+    """Taken out as a stranger would, whole, this very artifact, and proved on this machine."""
     inside, metadata = inspection.opened(path, crew.scratch)
+    here, there = (folder.digest(place / folder.SUMS) for place in (artifact, inside))
+    if here != there:
+        message = f"the package holds an artifact with digest {there}, and this one has {here}"
+        raise Conflict(message, hint="Package this artifact: artifactctl package ARTIFACT")
     demand_equivalent(inside, metadata, Request(), crew)
 
 
