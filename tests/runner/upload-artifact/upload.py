@@ -1,6 +1,7 @@
 """As actions/upload-artifact: a folder with all it holds, or the files of a pattern by their names; no dot-files."""
 
 import glob
+import json
 import os
 import shutil
 import sys
@@ -19,3 +20,6 @@ for path in found:
     else:
         target.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target / path.name)
+if target.name == os.environ.get("ACTIONS_STALE"):  # as if a cell of an older build were left in the store
+    for path in target.glob("*.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"artifact_sha256": "0" * 64}))
