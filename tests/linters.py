@@ -27,7 +27,7 @@ Found = dict[str, list[str]]
 
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "tests" / "lint"
-PATTERNS = (".github/workflows/*.yml", "actions/*/action.yml", ".pre-commit-hooks.yaml", "actions/README.md")
+PATTERNS = (".github/workflows/*.yml", "actions/*/action.yml", ".pre-commit-*.yaml", "actions/README.md")
 AS_THE_RUNNER = "set -eo pipefail\n"  # what `shell: bash` means there
 NAMES = ("languageservice", "actionlint", "zizmor", "shellcheck", "check-jsonschema", "act", "contract")
 

@@ -47,9 +47,9 @@ def _planted() -> dict[str, dict[str, str]]:
 @pytest.fixture(scope="module")
 def found(node_tools: NodeTools, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
     place = tmp_path_factory.mktemp("user")
-    assert run_cli("init", "--workflow", cwd=place).code == 0
+    assert run_cli("init", "--workflow", "--pre-commit", cwd=place).code == 0
     cases = {"project": PROJECT, "init": project_files(place), "specimen": SPECIMEN}
-    assert cases["init"]
+    assert set(cases["init"]) == {".github/workflows/artifact.yml", ".pre-commit-config.yaml"}
     return lint(cases | {fault.name: fault.put_into(SPECIMEN) for fault in FAULTS} | _planted(), node_tools)
 
 
