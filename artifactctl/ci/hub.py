@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -19,10 +20,21 @@ NOTES_CHARACTERS = 120_000  # GitHub refuses a body of more than 125,000
 TIMEOUT_S = 300
 PAGE, MOST_PAGES = 100, 100  # GitHub lists no more than the newest 10,000
 _HINTS = {
+    301: "The repository has another name now: run the workflow from there.",
     401: "The token is wrong or has expired: hand over ${{ github.token }}.",
     403: "The job needs 'permissions: contents: write'.",
     404: "The job needs 'permissions: contents: write', and the repository must exist.",
 }
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """A redirect would take the token along, to any host, and make a GET of a POST."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_Stay)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +54,9 @@ class Hub:
         digests = {file.name: f"sha256:{folder.digest(file)}" for file in files}
         found = self._release_of(tag)
         if found and not found["draft"]:
-            _demand_same(tag, found["assets"], digests)
+            if wrong := _differing(found["assets"], digests):
+                hint = "A published release is never changed: build and release the next version."
+                raise Conflict(f"the GitHub release of {tag} has other files: {wrong}", hint=hint)
             return Published("unchanged", found["html_url"])
         body = (
             notes
@@ -54,7 +68,9 @@ class Hub:
         for file in files:
             self._upload(draft, file, digests[file.name])
         there = self._ask("GET", self._url(f"releases/{draft['id']}"))
-        _demand_same(tag, there["assets"], digests)
+        if wrong := _differing(there["assets"], digests):
+            hint = "Remove from the draft what does not belong to it, or the draft, and run it again."
+            raise ReleaseError(f"the draft of {tag} has other files: {wrong}", hint=hint)
         done = self._ask("PATCH", self._url(f"releases/{draft['id']}"), {**about, "draft": False})
         return Published("published", done["html_url"])
 
@@ -94,25 +110,28 @@ class Hub:
         try:
             with file.open("rb") if file else contextlib.nullcontext(body) as sent:
                 request = urllib.request.Request(url, sent, headers, method=method)
-                with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+                with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
                     text = answer.read()
         except urllib.error.HTTPError as error:
             said = _message_of(error)
             raise ReleaseError(
                 f"GitHub refused {method} with {error.code}: {said}", hint=_HINTS.get(error.code)
             ) from None
-        except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
             raise ReleaseError(f"GitHub cannot be reached: {getattr(error, 'reason', error)}") from None
-        return json.loads(text) if text else {}
+        except ValueError:  # its text holds the token
+            raise ReleaseError(f"{method} cannot be sent with this token", hint=_HINTS[401]) from None
+        try:
+            return json.loads(text) if text else {}
+        except ValueError:
+            raise ReleaseError(f"the answer to {method} is no JSON: is GITHUB_API_URL right?") from None
 
 
-def _demand_same(tag: str, assets: Sequence[Mapping[str, Any]], digests: Mapping[str, str]) -> None:
+def _differing(assets: Sequence[Mapping[str, Any]], digests: Mapping[str, str]) -> str:
+    """Every file that is not the same on both sides, with both digests; empty where there is none."""
     there = {asset["name"]: asset.get("digest") for asset in assets}
     wrong = [name for name in sorted(there.keys() | digests.keys()) if there.get(name) != digests.get(name)]
-    if wrong:
-        told = "; ".join(f"{name}: {there.get(name, 'none')} there, {digests.get(name, 'none')} here" for name in wrong)
-        hint = "A published release is never changed: build and release the next version."
-        raise Conflict(f"the GitHub release of {tag} has other files: {told}", hint=hint)
+    return "; ".join(f"{name}: {there.get(name, 'none')} there, {digests.get(name, 'none')} here" for name in wrong)
 
 
 def _message_of(error: urllib.error.HTTPError) -> str:
