@@ -7,8 +7,11 @@ import sys
 from importlib import import_module
 
 from artifactctl.ci import finished, inputs, page
+from artifactctl.ci.blame import line_of
 from artifactctl.ci.finished import Finished, Remark
+from artifactctl.cli import disk_error
 from artifactctl.errors import ArtifactctlError
+from artifactctl.report import github
 
 STEPS = ("plan", "build", "verify", "gate", "release")
 
@@ -22,14 +25,19 @@ def main(arguments: list[str]) -> int:
         if place := inputs.text("directory"):
             os.chdir(place)
         done: Finished = getattr(import_module(f"artifactctl.ci.{step}"), step)()
-    except (ArtifactctlError, OSError) as error:
-        known = isinstance(error, ArtifactctlError)
-        name, code = (error.name, error.exit_code) if isinstance(error, ArtifactctlError) else ("NotAvailable", 9)
-        hint = error.hint if isinstance(error, ArtifactctlError) else "Check the paths that the step was given."
-        said = str(error) if known else f"{getattr(error, 'strerror', None) or error}"
-        sys.stderr.write(f"{name}: {said}\nNext: {hint}\n")
-        done = Finished(code, page.failed(step, name, said, hint), remarks=(Remark(name, f"{said}\nNext: {hint}"),))
+    except ArtifactctlError as error:
+        done = _failed(step, error)
+    except OSError as error:
+        done = _failed(step, disk_error(error))
     return finished.tell(done)
+
+
+def _failed(step: str, error: ArtifactctlError) -> Finished:
+    said = f"{error}\nNext: {error.hint}"
+    with github.commands_off():
+        sys.stderr.write(f"{error.name}: {said}\n")
+    shown = page.failed(step, error.name, str(error), error.hint)
+    return Finished(error.exit_code, shown, remarks=(Remark(error.name, said, line_of(error.name, str(error))),))
 
 
 if __name__ == "__main__":

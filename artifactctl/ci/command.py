@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from artifactctl import cli
+from artifactctl.report import github
 
 _OWN = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")  # the step itself speaks to GitHub, once
 
@@ -25,9 +26,9 @@ class Outcome:
 
 
 def run(*words: str) -> Outcome:
-    """What it says to people goes to stderr, as always."""
+    """What it says to people goes to stderr, as always; names in it that look like commands stay names."""
     written = io.StringIO()
-    with _unseen(), contextlib.redirect_stdout(written):
+    with github.commands_off(), _unseen(), contextlib.redirect_stdout(written):
         code = cli.run(["--json", *words])
     document = json.loads(written.getvalue())
     return Outcome(typed(*words), code, document["data"], document["error"])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 SUMMARY_BYTES = 900_000  # GitHub refuses more than 1 MiB a step
@@ -19,10 +20,25 @@ def active() -> bool:
 
 def annotate(name: str, message: str, file: str | None = None, line: int | None = None, level: str = "error") -> None:
     """On stderr, which the runner reads as well, so that stdout stays one JSON document."""
+    place = f"file={escape_property(file)}," if file else ""
+    place += f"line={line}," if file and line else ""
+    _say(f"::{level} {place}title=artifactctl {escape_property(name)}::{escape(message)}")
+
+
+@contextlib.contextmanager
+def commands_off() -> Iterator[None]:
+    """The runner obeys `::name::` at the start of any line of the log and `##[name]` anywhere in it; not in here."""
+    mark = f"artifactctl-{secrets.token_hex(16)}"
+    _say(f"::stop-commands::{mark}")
+    try:
+        yield
+    finally:
+        _say(f"::{mark}::")
+
+
+def _say(line: str) -> None:
     if active():
-        place = f"file={escape_property(file)}," if file else ""
-        place += f"line={line}," if file and line else ""
-        sys.stderr.write(f"::{level} {place}title=artifactctl {escape_property(name)}::{escape(message)}\n")
+        sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 
 
@@ -43,8 +59,8 @@ def output(values: Mapping[str, str]) -> None:
     for name, value in values.items():
         mark = f"artifactctl_{secrets.token_hex(16)}"
         lines.append(f"{name}<<{mark}\n{value}\n{mark}\n")
-    with Path(place).open("a", encoding="utf-8", newline="\n") as file:
-        file.write("".join(lines))
+    with Path(place).open("ab") as file:
+        file.write(_bytes("".join(lines)))
 
 
 def summarize(title: str, text: str) -> None:
@@ -56,15 +72,21 @@ def summarize(title: str, text: str) -> None:
 
 
 def append_page(markdown: str) -> None:
+    """The limit is of the step, whose commands all append to one file; over it, GitHub shows nothing at all."""
     place = os.environ.get("GITHUB_STEP_SUMMARY")
     if place and markdown:
         with Path(place).open("ab") as file:
-            file.write(_cut(markdown, SUMMARY_BYTES).encode())
+            file.write(_bytes(_cut(markdown, SUMMARY_BYTES - file.tell())))
+
+
+def _bytes(text: str) -> bytes:
+    """A file's name need not be text."""
+    return text.encode(errors="backslashreplace")
 
 
 def _cut(text: str, most: int) -> str:
-    """At the end of a line."""
-    if len(text.encode()) <= most:
+    """At the end of a line: half a code span would let out what it holds."""
+    if len(_bytes(text)) <= most:
         return text
-    kept = text.encode()[: most - len(CUT)].decode(errors="ignore")
-    return kept.rpartition("\n")[0] + CUT
+    kept = _bytes(text)[: max(0, most - len(CUT))].decode(errors="ignore")
+    return (kept.rpartition("\n")[0] + CUT) if kept else ""

@@ -1,4 +1,4 @@
-"""A GitHub release against a real server: whatever fails between two requests, a second run ends at the same release."""
+"""A GitHub release against a real server: whatever fails between two requests, a second run ends at the same."""
 
 from __future__ import annotations
 
