@@ -93,7 +93,7 @@ class ReleasesServer:
         """The number-th request from now on (1 is the next).
 
         before: the connection ends, nothing was done; after: it was done and the answer is lost; half: an upload ends
-        in the middle; garbage: the answer is no JSON; cut: it ends in the middle; 502: that status, and nothing was done.
+        in the middle; garbage: the answer is no JSON; cut: it ends in the middle; 502: nothing was done.
         """
         self._faults[len(self.requests) + number] = how
 

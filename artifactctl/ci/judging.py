@@ -7,19 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from artifactctl import schema
+from artifactctl.ci.evidence import Evidence
 
 PROVED, DIFFERENT, MISSING, STALE, DAMAGED, TWICE, UNPLANNED, UNBUILT = (
     "proved", "different", "missing", "stale", "damaged", "twice", "not planned", "not built",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """A file that came back, and what it says; None where it is no JSON."""
-
-    name: str
-    data: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +23,7 @@ class CellResult:
     line: str = ""  # that a person types to see the same
     emulated: bool = False
     max_error: float | None = None
+    outputs: tuple[str, ...] = ()  # those that failed
 
     @property
     def good(self) -> bool:
@@ -42,26 +35,25 @@ def judge(
 ) -> list[CellResult]:
     """One result for every planned cell, and one for every file that belongs to none."""
     artifacts = {entry["model"]: entry for entry in built}
-    unread = [each for each in found if not isinstance(each.data, dict) or schema.problems(each.data, "cell")]
-    read = [each for each in found if each not in unread]
+    damaged = {each.name: each.damage for each in found}
+    read = [each for each in found if not damaged[each.name]]
     keys = {(cell["model"], cell["provider"]) for cell in planned}
     results = [
         _cell(
             cell,
             artifacts.get(cell["model"]),
-            [each for each in read if _key(each) == (cell["model"], cell["provider"])],
+            [each for each in read if each.cell == (cell["model"], cell["provider"])],
         )
         for cell in planned
     ]
     results += [
-        CellResult(*_key(each), UNPLANNED, f"{each.name} is of a cell that was not planned")
-        for each in read if _key(each) not in keys
+        CellResult(*each.cell, UNPLANNED, f"{each.name} is of a cell that was not planned")
+        for each in read if each.cell not in keys
     ]  # fmt: skip
-    return results + [CellResult("?", "?", DAMAGED, f"{each.name} cannot be read as evidence") for each in unread]
-
-
-def _key(evidence: Evidence) -> tuple[str, str]:
-    return evidence.data["model"], evidence.data["provider"]
+    return results + [
+        CellResult("?", "?", DAMAGED, f"{name} cannot be read as evidence: {why}")
+        for name, why in damaged.items() if why
+    ]  # fmt: skip
 
 
 def _cell(cell: Mapping[str, Any], artifact: Mapping[str, Any] | None, found: Sequence[Evidence]) -> CellResult:
@@ -81,13 +73,27 @@ def _cell(cell: Mapping[str, Any], artifact: Mapping[str, Any] | None, found: Se
     emulated, worst = bool(data.get("emulated")), _worst(data["outputs"])
     if (data["artifact_sha256"], data["version"]) != (artifact["digest"], artifact["version"]):
         proved, made = data["artifact_sha256"][:12], artifact["digest"][:12]
-        why = f"it proves version {data['version']} with digest {proved}…, built was {made}…"
+        why = f"it proves version {data['version']} with digest {proved}…, built was {artifact['version']} with {made}…"
         return CellResult(model, provider, STALE, why, line, emulated, worst)
-    if data["verdict"] != "equivalent" or not data["outputs"] or not all(each["passed"] for each in data["outputs"]):
-        failed = "; ".join(f"{each['name']}: {each['reason']}" for each in data["outputs"] if not each["passed"])
-        return CellResult(model, provider, DIFFERENT, failed or "no output was compared", line, emulated, worst)
+    failed = {each["name"]: why for each in data["outputs"] if (why := _why_failed(each))}
+    if data["verdict"] != "equivalent" or failed or not data["outputs"] or not data["samples"]:
+        told = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+        why = told or ("the verdict is different" if data["outputs"] and data["samples"] else "nothing was compared")
+        return CellResult(model, provider, DIFFERENT, why, line, emulated, worst, tuple(failed))
     return CellResult(model, provider, PROVED, "", line, emulated, worst)
 
 
+def _why_failed(output: Mapping[str, Any]) -> str:
+    """What it claims is believed only where its own numbers agree."""
+    error, bound = output.get("max_error"), output.get("bound")
+    if not output["passed"]:
+        return output.get("reason") or "no reason"
+    return (
+        f"it claims to have passed with {error:g} over {bound:g}"
+        if None not in (error, bound) and error > bound
+        else ""
+    )
+
+
 def _worst(outputs: Sequence[Mapping[str, Any]]) -> float | None:
-    return max((each["max_error"] for each in outputs if each["max_error"] is not None), default=None)
+    return max((each["max_error"] for each in outputs if each.get("max_error") is not None), default=None)

@@ -1,4 +1,4 @@
-"""python -P -m artifactctl.ci as a program: what it leaves for GitHub, and what hostile inputs and folders cannot do."""
+"""python -P -m artifactctl.ci as a program: what it leaves for GitHub, and what hostile names cannot do."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_inputs_that_are_missing(tmp_path: Path, step: str) -> None:
     assert done.page.startswith(f"## ❌ artifactctl {step}: ConfigError")
 
 
-EVIL = "x\n::set-env name=PATH::/evil\n  ::add-mask::a\n##[set-output name=verdict]equivalent\n$(touch hacked) `touch hacked`"
+EVIL = "x\n::set-env name=PATH::/evil\n  ::add-mask::a\n##[set-output name=verdict]equivalent\n$(touch x) `touch y`"
 
 
 @pytest.mark.parametrize("name", ["artifact", "provider", "samples"])
