@@ -53,4 +53,4 @@ def _remark(result: CellResult) -> Remark:
     name = {DIFFERENT: "NotEquivalent", DAMAGED: "ArtifactDamaged"}.get(result.state, "NotProven")
     text = f"{result.model} on {result.provider}: {result.state}: {result.reason}"
     text += f"\nThe same on your machine: {result.line}" if result.line else ""
-    return Remark(name, text, line_of(name, "", result.model, result.provider))
+    return Remark(name, text, line_of(name, "", result.model, result.provider, result.outputs))

@@ -84,15 +84,13 @@ def _cell(cell: Mapping[str, Any], artifact: Mapping[str, Any] | None, found: Se
 
 
 def _why_failed(output: Mapping[str, Any]) -> str:
-    """What it claims is believed only where its own numbers agree."""
+    """What it claims is believed only where its own numbers agree; empty where it passed."""
     error, bound = output.get("max_error"), output.get("bound")
     if not output["passed"]:
         return output.get("reason") or "no reason"
-    return (
-        f"it claims to have passed with {error:g} over {bound:g}"
-        if None not in (error, bound) and error > bound
-        else ""
-    )
+    if error is not None and bound is not None and error > bound:
+        return f"it claims to have passed with {error:g} over {bound:g}"
+    return ""
 
 
 def _worst(outputs: Sequence[Mapping[str, Any]]) -> float | None:
