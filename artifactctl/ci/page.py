@@ -52,7 +52,8 @@ def verified(data: Entry, title: str, error: Mapping[str, str] | None, line: str
 def gated(results: Sequence[CellResult], build: Entry | None, remarks: Sequence[str]) -> str:
     red = [result for result in results if not result.good]
     good = bool(results) and not red and not (build or {}).get("error")
-    head = "every cell is proved" if good else f"{len(red)} of {len(results)} cells are not proved"
+    told = f"{len(red)} of {len(results)} cells are not proved" if red or not results else "the build failed"
+    head = "every cell is proved" if good else told
     rows = [
         (
             code(result.model), code(result.provider), f"{GOOD if result.good else BAD} {result.state}",
