@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from artifactctl import folder, jsontext
+from artifactctl import folder, jsontext, licences
 from artifactctl.metadata import warnings
 
 SCHEMA = "http://cyclonedx.org/schema/bom-1.6.schema.json"
@@ -189,12 +189,9 @@ def _properties(values: Mapping[str, Any]) -> Entry:
 
 def _licenses(text: str) -> list[Entry]:
     """The list of SPDX decides what is an expression; anything else is a licence's name."""
-    from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
-
-    try:
-        return [{"expression": canonicalize_license_expression(text), "acknowledgement": "declared"}]
-    except InvalidLicenseExpression:
-        return [{"license": {"name": text, "acknowledgement": "declared"}}]
+    if known := licences.expression(text):
+        return [{"expression": known, "acknowledgement": "declared"}]
+    return [{"license": {"name": text, "acknowledgement": "declared"}}]
 
 
 def _serial(content: Mapping[str, Any]) -> str:

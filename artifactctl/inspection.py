@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from artifactctl import archive, bom, config, folder, genuine, metadata, ortpackage, schema
+from artifactctl import archive, bom, config, folder, genuine, licences, metadata, ortpackage, schema
 from artifactctl.errors import ArtifactctlError, ArtifactDamaged, ConfigError, SourceError
 from artifactctl.inputs import check_files
 from artifactctl.pointers import pointer_in
@@ -21,6 +21,7 @@ class Checked:
     path: str
     kind: str  # configuration, artifact, package
     problems: list[ArtifactctlError] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 def existing_file(path: Path) -> None:
@@ -151,6 +152,7 @@ def _artifacts(root: Path) -> Iterator[tuple[str, Path]]:
 
 def _check_one(kind: str, path: Path) -> Checked:
     problems: list[ArtifactctlError] = []
+    warnings: list[str] = []
     try:
         if kind != "configuration":
             with tempfile.TemporaryDirectory(prefix="artifactctl-") as scratch:
@@ -158,10 +160,12 @@ def _check_one(kind: str, path: Path) -> Checked:
         else:
             project = config.load(path)
             for model in project.models.values():
+                if warned := licences.warning(model.license):
+                    warnings.append(f"{model.name}: {warned}")
                 try:
                     check_files(model, project.root)
                 except ArtifactctlError as error:
                     problems.append(error)
     except ArtifactctlError as error:
         problems.append(error)
-    return Checked(str(path), kind, problems)
+    return Checked(str(path), kind, problems, warnings)

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from artifactctl import folder, recipes
+from artifactctl import folder, licences, recipes
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, OptimizeError
 from artifactctl.folder import ArtifactFolder
@@ -90,6 +90,8 @@ def _candidates(request: BuildRequest, scratch: Path, crew: Crew, say: Say) -> t
     """The source's own answers, and every recipe proved against them."""
     config = request.config
     names, named_by_user = recipes.expand(config.recipes)
+    if warned := licences.warning(config.license):
+        say(f"warning: {warned}")
     crew.olive  # noqa: B018 - loads while the source is read and exported
     say(f"reading {config.source.target}")
     source = read_source(config, request.root, scratch, crew)

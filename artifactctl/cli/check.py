@@ -25,10 +25,13 @@ def check(settings: Settings, paths: tuple[str, ...]) -> Result:
             "kind": item.kind,
             "ok": not item.problems,
             "problems": [str(problem) for problem in item.problems],
+            "warnings": item.warnings,
         }
         for item in checked
     ]
-    lines = [f"{mark(not item.problems)} {item.path}" for item in checked]
+    lines = []
+    for item in checked:
+        lines += [f"{mark(not item.problems)} {item.path}", *(f"warning   {text}" for text in item.warnings)]
     problems = [problem for item in checked for problem in item.problems]
     if not problems:
         return Result({"checked": data}, "\n".join(lines))

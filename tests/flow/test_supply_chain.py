@@ -11,7 +11,7 @@ import onnx
 import pytest
 import yaml
 
-from artifactctl import folder, inspection, metadata, statements
+from artifactctl import folder, inspection, metadata, schema, statements
 from tests.conftest import MODELS, Finished, run_cli
 from tests.judges import demand_valid_bill, demand_valid_statement
 
@@ -92,7 +92,13 @@ def test_another_licence_is_another_version(cli: Cli, place: Path) -> None:
     same = cli("build", "--json", cwd=place)
     assert same.json["data"]["artifacts"][0]["status"] == "unchanged"
     configure(place, license="ask | us\nfirst")
+    checked = cli("check", "artifactctl.yaml", "--json", cwd=place)
+    assert (checked.code, schema.problems(checked.json, "report")) == (0, [])
+    (warned,) = checked.json["data"]["checked"][0]["warnings"]
+    assert warned.startswith("odd: license 'ask | us\\nfirst' is not an expression of SPDX")
+    assert f"warning   {warned}" in checked.err
     done = cli("build", "--json", cwd=place)
+    assert "odd: warning: license 'ask | us\\nfirst' is not an expression of SPDX" in done.err
     assert done.json["data"]["artifacts"][0]["version"] == 2, done.err
     artifact = place / "artifacts/odd/artifact_v2"
     bill = demand_valid_bill((artifact / "bom.cdx.json").read_text(encoding="utf-8"))
