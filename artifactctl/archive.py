@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import shutil
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +22,7 @@ from artifactctl.ziplayout import Member
 MOST_RATIO, ANY_RATIO = 100, 1 << 20  # unpacked ÷ packed, and the size up to which it does not matter
 MOST_SUMS = 4 << 20
 MOST_NAMED = 5
+THREADS = 2  # the model is in a package twice, and hashing and writing leave the interpreter free
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +40,25 @@ def is_package(path: Path) -> bool:
         return path.suffix.lower() == ".zip" or file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
 
 
-def write(target: Path, members: Mapping[str, Path | bytes], time: zips.Moment = zips.EARLIEST) -> None:
-    """A package of just these members and, at its root, their SHA256SUMS."""
+def write(
+    target: Path,
+    members: Mapping[str, Path | bytes],
+    time: zips.Moment = zips.EARLIEST,
+    known: Mapping[str, str] | None = None,
+) -> None:
+    """A package of just these members and, at its root, their SHA256SUMS.
+
+    `known` are digests that were just taken, by member; whoever opens the package compares them with what is in it.
+    """
     names = [*members, SUMS]
     if found := [*_name_problems(names), *_artifact_problems(names)]:
         raise ArtifactDamaged(f"{target.name} cannot be written: {_some(found)}")
-    digests = {
-        name: hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else digest(content)
-        for name, content in members.items()
-    }
+    digests = {name: (known or {}).get(name) or _digest(content) for name, content in members.items()}
     zips.write(target, {**members, SUMS: sums_text(digests).encode()}, time)
+
+
+def _digest(content: Path | bytes) -> str:
+    return hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else digest(content)
 
 
 def problems(path: Path) -> list[str]:
@@ -57,7 +68,11 @@ def problems(path: Path) -> list[str]:
 
 
 def extract(path: Path, target: Path) -> Path:
-    """Unpack into `target`, new or empty, and return the artifact_vN in it. A refused package leaves nothing there."""
+    """Unpack artifact_vN and the list of digests into `target`, new or empty, and return the former.
+
+    Every member is read and compared with the list; what Olive laid beside the artifact is not written, for nobody asks
+    for it. A refused package leaves nothing there.
+    """
     with path.open("rb") as file, contextlib.ExitStack() as undo:
         contents = _look(file)
         if contents.problems:
@@ -67,27 +82,41 @@ def extract(path: Path, target: Path) -> Path:
             raise FileExistsError(f"{target} is not empty")
         target.mkdir(exist_ok=True)
         undo.callback(_clear, target, existed=existed)
-        size = sum(member.size for member in contents.members)
+        places = {member.name: _place(member, target) for member in contents.members}
+        size = sum(member.size for member in contents.members if places[member.name])
         if shutil.disk_usage(target).free < size:
             raise NotAvailable(f"{path.name} needs {size / 1e6:.1f} MB to be unpacked", hint=NO_SPACE_HINT)
-        for member in contents.members:
-            try:
-                _extract(file, member, target, contents.digests[member.name])
-            except ArtifactDamaged as error:
-                raise ArtifactDamaged(f"{path} is refused: {error}") from None
+        pool = undo.enter_context(ThreadPoolExecutor(THREADS))
+        tasks = [
+            pool.submit(_take, path, member, places[member.name], contents.digests[member.name])
+            for member in contents.members
+        ]
+        try:
+            for task in tasks:
+                task.result()
+        except ArtifactDamaged as error:
+            raise ArtifactDamaged(f"{path} is refused: {error}") from None
+        finally:
+            pool.shutdown(cancel_futures=True)  # a refusal does not wait for the rest
         undo.pop_all()
     return next(entry for entry in target.iterdir() if parse_folder_name(entry.name))
 
 
-def _extract(file: BinaryIO, member: Member, target: Path, expected: str) -> None:
-    """Hashed on the way, so that nothing is read twice."""
-    place = target / member.name
-    place.parent.mkdir(parents=True, exist_ok=True)
+def _place(member: Member, target: Path) -> Path | None:
+    wanted = member.name == SUMS or parse_folder_name(member.name.split("/")[0])
+    return target / member.name if wanted else None
+
+
+def _take(path: Path, member: Member, place: Path | None, expected: str) -> None:
+    """Hashed on the way, so that nothing is read twice; the file is opened again, for each thread reads elsewhere."""
     found = hashlib.sha256()
-    with place.open("xb") as output:
+    if place:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("rb") as file, place.open("xb") if place else contextlib.nullcontext() as output:
         for data in ziplayout.chunks(file, member):
             found.update(data)
-            output.write(data)
+            if output:
+                output.write(data)
     if found.hexdigest() != expected:
         raise ArtifactDamaged(f"{shown(member.name)} was changed: its digest is not the one in {SUMS}")
 

@@ -32,7 +32,7 @@ def ort_package(artifact: Path, output: Path, crew: Crew, say: Say) -> Package:
         say("opening it again")
         _prove(artifact, metadata, part.resolve(), crew)
         folder.keep(part)
-        return settle(part, target)
+        return settle(part, target, folder.content_digest(part))
 
 
 def _write(artifact: Path, metadata: Mapping[str, Any], part: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ def package(
     """
     date = environment.source_date()
     time = zips.moment(date) if date else zips.EARLIEST
+    if not expected and not given:
+        crew.olive  # noqa: B018 - loads while the artifact is read
     metadata = inspection.whole_artifact(artifact)
     name = package_name(metadata["model_name"], metadata["version"])
     prepare(output)
@@ -55,8 +58,10 @@ def package(
             say("packaging through Olive")
             _write(artifact.resolve(), metadata, part.resolve(), time, crew)
         say("opening it again")
-        _prove(part, artifact, crew)
-        return settle(part, target)
+        with ThreadPoolExecutor(1) as aside:
+            taken = aside.submit(folder.digest, part)
+            _prove(part, artifact, crew)
+            return settle(part, target, taken.result())
 
 
 def prepare(output: Path) -> None:
@@ -74,9 +79,9 @@ def why_not_into(output: Path) -> str | None:
     return None if os.access(there, os.W_OK | os.X_OK) else f"{folder.shown(there)} cannot be written to"
 
 
-def settle(part: Path, target: Path) -> Package:
+def settle(part: Path, target: Path, sha256: str) -> Package:
     """What was made, a file or a folder, goes to its place; what is there already stays, and must be the same."""
-    sha256, size_bytes = folder.content_digest(part), folder.content_size(part)
+    size_bytes = folder.content_size(part)
     if not target.exists():
         try:
             _place(part, target)

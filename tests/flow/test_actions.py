@@ -31,15 +31,19 @@ OWN_BOUNDS = {"cpu": {}, "openvino": {"max_abs": 0.05}, "qnn": {"max_abs": 0.2}}
 def workflow(**inputs: Any) -> str:
     """What `init --workflow` writes, pinned to the copy under test."""
     document = yaml.safe_load((ROOT / "templates/workflow.yml").read_text(encoding="utf-8").replace("PIN", act.REF))
-    document["on"] = {"push": {}, "pull_request": {}} | {key: value for key, value in document.pop(True).items()}
-    document["on"]["push"] = {}
+    document = {
+        "name": document["name"],
+        "on": {"push": {}, "pull_request": {}},
+        "permissions": {},
+        "jobs": document["jobs"],
+    }
     document["jobs"]["artifact"]["with"] = inputs
     return yaml.safe_dump(document, sort_keys=False)
 
 
 @pytest.fixture(scope="session")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
-    """Environments are made by the actions themselves and kept; only that of the build is the one that runs the tests."""
+    """Environments are made by the actions' own installer and kept; that of the build is the one that runs the tests."""
     made = Runner(tmp_path_factory.mktemp("act"), Path(sys.executable).with_name("act"), CACHE)
     spec = importlib.util.spec_from_file_location("install", made.shipped / "actions/setup/install.py")
     assert spec is not None
@@ -134,7 +138,8 @@ def test_from_a_push_to_a_release(runner: Runner, tmp_path: Path) -> None:
 
 @pytest.mark.xdist_group("act trouble")
 def test_red_missing_and_stale_cells(runner: Runner, past: Path, tmp_path: Path) -> None:
-    place = with_past(tmp_path / "consumer", past, workflow(release=True, runners="cpu-arm64=ubuntu-24.04", models="qdq"))
+    given = workflow(release=True, runners="cpu-arm64=ubuntu-24.04", models="qdq")
+    place = with_past(tmp_path / "consumer", past, given)
     ran = runner.run(place, env={"ACTIONS_STALE": "artifactctl-cell-qdq-openvino"})
     assert results(ran) == {
         "plan": "success", "build": "success", "verify qdq · cpu-1": "success", "verify qdq · openvino-2": "success",
@@ -181,7 +186,7 @@ def test_a_hostile_name_of_a_model(runner: Runner, tmp_path: Path, where: str) -
     place = act.consumer(tmp_path / "consumer", {"schema_version": 1, "models": names}, files, given)
     ran = runner.run(place)
     assert results(ran) == {"plan": "failure", "gate": "failure"}, ran.log
-    assert not [path for path in (*tmp_path.rglob("pwned"), *(runner.home).rglob("pwned"))]
+    assert not [*tmp_path.rglob("pwned"), *runner.home.rglob("pwned")]
     assert not [each for each in ran.annotations if each["message"] == "pwned"]
     assert any(each["title"] == "artifactctl ConfigError" for each in ran.annotations)
 
@@ -198,7 +203,7 @@ def test_a_pull_request_from_a_fork(runner: Runner, past: Path, tmp_path: Path) 
     green = ("plan", "build", "verify dense · cpu-1", "gate")
     assert results(ran) == dict.fromkeys(green, "success"), ran.log
     assert "nothing is released" in ran.page
-    assert not [path for path in (*tmp_path.rglob("pwned"), *(runner.home).rglob("pwned"))]
+    assert not [*tmp_path.rglob("pwned"), *runner.home.rglob("pwned")]
     assert git(tmp_path / "consumer.git", "tag") == ""
 
 
@@ -209,7 +214,8 @@ def test_a_cell_installs_neither_torch_nor_olive(runner: Runner) -> None:
     made = [path for path in kept.iterdir() if path.is_dir()]
     assert len(made) >= 5
     for place in made:
-        listed = subprocess.run([place / "bin/python", "-m", "pip", "list", "--format=json"], capture_output=True, check=True)
+        words = [place / "bin/python", "-m", "pip", "list", "--format=json"]
+        listed = subprocess.run(words, capture_output=True, check=True)
         names = {entry["name"].lower() for entry in json.loads(listed.stdout)}
         assert "artifactctl" in names
         assert not names & set(HEAVY)
