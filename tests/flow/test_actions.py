@@ -43,7 +43,7 @@ def workflow(**inputs: Any) -> str:
 
 @pytest.fixture(scope="session")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
-    """Environments are made by the actions' own installer and kept; that of the build is the one that runs the tests."""
+    """Environments are made by the actions' own installer, and kept; that of the build is the tests' own."""
     made = Runner(tmp_path_factory.mktemp("act"), Path(sys.executable).with_name("act"), CACHE)
     spec = importlib.util.spec_from_file_location("install", made.shipped / "actions/setup/install.py")
     assert spec is not None
@@ -74,7 +74,7 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "models").mkdir()
     shutil.copyfile(MODELS / "qdq.onnx", place / "models/qdq.onnx")
     dense(place / "models/dense.onnx", 1)
-    (place / "artifactctl.yaml").write_text(yaml.safe_dump(trouble()), encoding="utf-8")
+    (place / "artifactctl.yaml").write_text(yaml.safe_dump(trouble(), sort_keys=False), encoding="utf-8")
     done = run_cli("build", "--json", cwd=place)
     assert done.code == 0, done.err
     return place
@@ -113,7 +113,7 @@ def test_from_a_push_to_a_release(runner: Runner, tmp_path: Path) -> None:
         assert results(first) == green | {"release": "failure"}, first.log
         assert any("ReleaseError" in each["title"] for each in first.annotations)
         tag = git(bare, "rev-parse", "refs/tags/qdq/artifact_v1")
-        assert server.published("qdq/artifact_v1") == {}
+        assert not [release for release in server.releases if not release.draft]
 
         git(place, "fetch", "--quiet", "--tags")  # as a full checkout on GitHub does
         second = runner.run(place, env=env)
