@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -84,12 +85,14 @@ def install(pointer: Path, wanted: list[str]) -> Path:
     """Into a place of its own; the pointer is written last, so that a killed run leaves nothing that is believed."""
     place = pointer.with_name(f"{pointer.name}-{uuid.uuid4().hex[:8]}")
     place.parent.mkdir(parents=True, exist_ok=True)
-    venv.create(place, with_pip=True)
+    venv.create(place, with_pip=True, symlinks=os.name != "nt")  # as `python -m venv` does
     constraints = ROOT / "constraints.txt"
-    words = [str(python_of(place)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    # -I: neither a folder pip/ here nor packages on PYTHONPATH are taken for ours
+    words = [str(python_of(place)), "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     words += ["-c", str(constraints)] if constraints.exists() else []
-    if done := subprocess.run([*words, *wanted], check=False).returncode:
-        fail(f"pip could not install {' '.join(item.replace(str(ROOT), 'artifactctl') for item in wanted)}", done)
+    if subprocess.run([*words, "--", *wanted], check=False).returncode:
+        shutil.rmtree(place, ignore_errors=True)
+        fail(f"pip could not install {' '.join(item.replace(str(ROOT), 'artifactctl') for item in wanted)}")
     part = pointer.with_name(f"{place.name}.pointer")
     part.write_text(str(place), encoding="utf-8")
     part.replace(pointer)
@@ -113,10 +116,11 @@ def hand_over(place: Path) -> None:
                 stream.write(line)
 
 
-def fail(why: str, code: int = 9) -> NoReturn:
+def fail(why: str) -> NoReturn:
+    """9: a provider or a package is missing here."""
     line = why.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     sys.stdout.write(f"::error title=artifactctl setup::{line}\n")
-    sys.exit(code)
+    sys.exit(9)
 
 
 if __name__ == "__main__":
