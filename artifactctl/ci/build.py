@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,8 @@ def _told(done: command.Outcome) -> dict[str, Any]:
 
 
 def _entry(found: Mapping[str, Any], packed: command.Outcome) -> dict[str, Any]:
-    profile = command.run("profile", found["path"])
+    with tempfile.TemporaryDirectory(prefix="artifactctl-") as scratch:  # a release wants a clean working tree
+        profile = command.run("profile", found["path"], "--output", scratch)
     operators = profile.data["candidate"]["operators"][:OPERATORS] if not profile.error else []
     return {
         **found,

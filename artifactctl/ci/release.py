@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from artifactctl import cells
-from artifactctl.ci import command, inputs, page, stage
+from artifactctl.ci import command, evidence, inputs, page, rerun, stage
 from artifactctl.ci.blame import line_of
 from artifactctl.ci.finished import Finished, Remark, told
 from artifactctl.ci.hub import Hub, Published
-from artifactctl.errors import ReleaseError
+from artifactctl.errors import ArtifactDamaged, ConfigError, ReleaseError
 from artifactctl.git.repository import open_repository
 from artifactctl.steps.package import DIST
 from artifactctl.versions import folder_name, package_name, tag_name
@@ -35,9 +35,10 @@ def release() -> Finished:
     rows: list[tuple[str, str, str]] = []
     tags, urls = [], {}
     for entry in entries:
-        _place(place, entry, root)
-        with _as_bot(root):
-            done = _release(place, entry, root)
+        with rerun.at_release(root, entry):
+            _place(place, entry, root)
+            with _as_bot(root):
+                done = _release(place, entry)
         if done.error:
             return _refused(done, entry, rows)
         tags.append(done.data["tag"])
@@ -49,15 +50,11 @@ def release() -> Finished:
     return Finished(0, page.released(rows), {"tags": json.dumps(tags), "urls": json.dumps(urls)})
 
 
-def _release(place: Path, entry: Mapping[str, Any], root: Path) -> command.Outcome:
-    """With the package that was built. Where the remote has the release already, only what lies in dist/ is made."""
+def _release(place: Path, entry: Mapping[str, Any]) -> command.Outcome:
+    """With the package that was built: the job that may write needs no Olive."""
     package = place / DIST / f"{package_name(entry['model'], entry['version'])}.zip"
-    words = ("release", f"--package={package}", "--", f"{entry['model']}@v{entry['version']}")
-    done = command.run(*words) if _on_tag() else command.run(words[0], "--push", *words[1:])
-    if done.error or (root / DIST / package.name).exists():
-        return done
-    again = command.run(*words)
-    return again if again.error else done
+    push = [] if _on_tag() else ["--push"]
+    return command.run("release", *push, f"--package={package}", "--", f"{entry['model']}@v{entry['version']}")
 
 
 def _chosen(artifacts: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -69,6 +66,10 @@ def _chosen(artifacts: list[dict[str, Any]]) -> list[dict[str, Any]]:
             message = f"the tag {tag} is there, and the build of its commit made no such version"
             raise ReleaseError(message, hint="Commit the artifact before it is tagged: artifactctl release does both.")
         return found
+    unknown = [model for model in wanted if model not in {entry["model"] for entry in artifacts}]
+    if unknown or not artifacts:
+        message = f"the build made no artifact of {', '.join(unknown)}" if unknown else "the build made no artifact"
+        raise ConfigError(message, hint="Name models of artifactctl.yaml in the input 'models', or leave it empty.")
     return [entry for entry in artifacts if not wanted or entry["model"] in wanted]
 
 
@@ -79,15 +80,19 @@ def _on_tag() -> bool:
 def _place(place: Path, entry: Mapping[str, Any], root: Path) -> None:
     """The artifact and the evidence of its cells, where `release` looks for them."""
     artifact = stage.unfold(place, entry, root)
-    for file in sorted(Path(inputs.required("evidence")).rglob("*.json")):
-        data = json.loads(file.read_text(encoding="utf-8"))
-        target = cells.path_of(artifact, str(data["provider"]))
-        if data["artifact_sha256"] == entry["digest"] and data["model"] == entry["model"] and not target.exists():
+    handed = Path(inputs.required("evidence"))
+    for found in evidence.read(handed):
+        if found.damage:
+            hint = "Release only what the gate has passed: run the whole workflow again."
+            raise ArtifactDamaged(f"{found.name} cannot be read as evidence: {found.damage}", hint=hint)
+        target = cells.path_of(artifact, found.data["provider"])
+        fits = (found.data["model"], found.data["artifact_sha256"]) == (entry["model"], entry["digest"])
+        if fits and not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target)
+            shutil.copyfile(handed / found.name, target)
     with open_repository(root) as repository:
-        if repository.branch is None and _on_tag():  # the tag is there already; what it lacks stays on this machine
-            repository.run("switch", "--quiet", "-c", f"artifactctl-{os.environ.get('GITHUB_RUN_ID', 'run')}")
+        if repository.branch is None and _on_tag():
+            rerun.own_branch(repository, "HEAD")
 
 
 @contextmanager
@@ -119,7 +124,7 @@ def _as_bot(root: Path) -> Iterator[None]:
 def _refused(done: command.Outcome, entry: Mapping[str, Any], rows: list[tuple[str, str, str]]) -> Finished:
     assert done.error is not None
     name, message, hint = (done.error[key] for key in ("name", "message", "hint"))
-    shown = (page.released(rows) if rows else "") + page.failed("release", name, message, hint, done.line)
+    shown = page.failed("release", name, message, hint, done.line) + (page.released(rows) if rows else "")
     return Finished(
         done.code, shown, remarks=(Remark(name, told(done.error, done.line), line_of(name, message, entry["model"])),)
     )

@@ -16,9 +16,9 @@ from artifactctl.versions import folder_name
 
 
 def restore_released(models: Sequence[str]) -> list[Path]:
-    """Of the named models, or of all; from tags that were fetched, as a full checkout has them."""
+    """Of the models that are built, by name or file, or of all; from tags that were fetched, as a full checkout has."""
     root, restored = Path.cwd(), []
-    for model in models or _configured(root):
+    for model in _names(root, models):
         home = root / "artifacts" / model
         versions = git.tagged_versions(home, model)
         if not versions or (home / folder_name(versions[-1]) / MODEL).exists():
@@ -33,9 +33,10 @@ def restore_released(models: Sequence[str]) -> list[Path]:
     return restored
 
 
-def _configured(root: Path) -> list[str]:
+def _names(root: Path, models: Sequence[str]) -> list[str]:
     try:
         place = config.find(root, None)
-        return list(config.load(place).models) if place else []
+        project = config.load(place) if place else None
+        return [model.name for _, model in config.select(project, tuple(models), root)]
     except ArtifactctlError:  # the build says it, with its line
         return []

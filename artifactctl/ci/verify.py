@@ -8,18 +8,25 @@ from pathlib import Path
 from artifactctl import cells, inspection
 from artifactctl.ci import command, inputs, page
 from artifactctl.ci.finished import Finished, Remark, told
+from artifactctl.providers import PROVIDERS
 
 
 def verify() -> Finished:
     named, provider = inputs.required("artifact"), inputs.required("provider")
-    artifact, scratch = Path(named), Path(inputs.text("output") or tempfile.mkdtemp(prefix="artifactctl-"))
-    if artifact.is_file():
+    artifact = Path(named)
+    if packed := artifact.is_file():
+        scratch = Path(inputs.text("output") or tempfile.mkdtemp(prefix="artifactctl-"))
+        scratch.mkdir(parents=True, exist_ok=True)
         artifact, _ = inspection.opened(artifact, scratch)
     words = ["verify", *inputs.options("samples"), f"--provider={provider}", "--save-evidence"]
-    done = command.run(*words, "--", str(artifact))
     evidence = cells.path_of(artifact, provider)
-    title = f"{artifact.parent.name} {artifact.name}"
-    line = command.typed("verify", f"artifacts/{artifact.parent.name}/{artifact.name}", "--provider", provider)
+    if provider in PROVIDERS:
+        evidence.unlink(missing_ok=True)  # what an earlier run proved says nothing about this one
+    done = command.run(*words, "--", str(artifact))
+    model = Path(named).name if packed else artifact.parent.name
+    title = model if packed else f"{model} {artifact.name}"
+    place = f"dist/{model}" if packed else f"artifacts/{model}/{artifact.name}"
+    line = command.typed("verify", place, "--provider", provider)
     outputs = {"verdict": done.data.get("verdict", ""), "evidence": str(evidence) if evidence.exists() else ""}
     shown = page.verified(done.data, title, done.error, line)
     if done.error is None:

@@ -6,63 +6,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from artifactctl import cells, folder
-from tests.conftest import ROOT, clean_environment
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-    outputs: str
-    page: str
-
-    def obeyed(self) -> list[str]:
-        """The lines that GitHub's runner would take for commands, on both streams, without our own switch."""
-        found = []
-        for stream in (self.out, self.err):
-            stopped = None
-            for line in stream.splitlines():
-                command = re.match(r"\s*::([^ :]+)[^:]*::(.*)", line)
-                if stopped:
-                    stopped = None if command and command[1] == stopped else stopped
-                elif command and command[1] == "stop-commands":
-                    stopped = command[2]
-                elif command or "##[" in line:
-                    found.append(line)
-            assert not stopped
-        return found
-
-
-def run(step: str, cwd: Path, **inputs: str) -> Ran:
-    """As an action starts it: installed code, inputs in the environment."""
-    cwd.mkdir(exist_ok=True)
-    files = {name: cwd.parent / f"{name}.txt" for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
-    for file in files.values():
-        file.write_text("")
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "artifactctl.ci", step],
-        cwd=cwd,
-        env=clean_environment(
-            PYTHONPATH=str(ROOT),
-            GITHUB_ACTIONS="true",
-            **{name: str(file) for name, file in files.items()},
-            **{f"INPUT_{name.upper()}": value for name, value in inputs.items()},
-        ),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    return Ran(done.returncode, done.stdout, done.stderr, *(file.read_text() for file in files.values()))
+from tests.flow.step import run
 
 
 def test_an_unknown_step(tmp_path: Path) -> None:
@@ -129,3 +78,20 @@ def test_a_repository_with_names_of_ours(hostile: Path) -> None:
     assert done.page.startswith("## ✅ `mlp artifact_v1` on `cpu`: equivalent\n")
     assert f"artifacts{os.sep}mlp{os.sep}artifact_v1.cells" in done.outputs
     assert done.obeyed() == []
+
+
+def test_old_evidence_does_not_speak_for_a_failed_run(artifact: Path, tmp_path: Path) -> None:
+    old = cells.path_of(artifact, "cpu")
+    old.parent.mkdir()
+    old.write_text("{}")
+    elsewhere = tmp_path / "elsewhere.json"
+    elsewhere.write_text("{}")
+    with (artifact / folder.MODEL).open("ab") as file:
+        file.write(b"damage")
+    done = run("verify", tmp_path / "x", artifact=artifact, provider="cpu")
+    assert done.code == 10
+    assert not old.exists()
+    assert "artifactctl verify artifacts/mlp/artifact_v1 --provider cpu" in done.page
+    assert "cpu.json" not in done.outputs
+    run("verify", tmp_path / "x", artifact=artifact, provider="../../elsewhere")
+    assert elsewhere.exists()
