@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -64,6 +65,7 @@ class Seen:
     """What a command and its children took."""
 
     seconds: float = 0.0
+    cpu_s: float = 0.0
     held_mb: float = 0.0  # all processes at one moment
     peaks_mb: dict[str, float] = field(default_factory=dict)  # by process
 
@@ -93,9 +95,15 @@ def _below(pid: int) -> list[int]:
     return [*children, *(below for child in children for below in _below(child))]
 
 
+def _cpu_s() -> float:
+    """Of everything that was started here and has ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def watched(words: list[str], cwd: Path) -> Seen:
     os.sync()
-    seen, started = Seen(), time.perf_counter()
+    seen, started, spent = Seen(), time.perf_counter(), _cpu_s()
     log = cwd / "log.txt"
     with log.open("wb") as output:
         process = subprocess.Popen(words, cwd=cwd, env=ENVIRONMENT, stdout=output, stderr=output)
@@ -106,7 +114,7 @@ def watched(words: list[str], cwd: Path) -> Seen:
                 break
             except subprocess.TimeoutExpired:
                 continue
-    seen.seconds = time.perf_counter() - started
+    seen.seconds, seen.cpu_s = time.perf_counter() - started, _cpu_s() - spent
     if process.returncode:
         raise SystemExit(f"{' '.join(words)} ended with {process.returncode}:\n{log.read_text(encoding='utf-8')}")
     return seen
@@ -211,17 +219,23 @@ def report_time(rounds: list[Round]) -> bool:
         print(f"by hand, {what:8}  sha256sum {each[0]:.1f} s, hashlib {each[1]:.1f} s, cp {each[2]:.1f} s")
     natural = {what: statistics.median(found.alone[what].seconds for found in rounds) for what in ALONE}
     print(f"Olive imported {natural['olive']:.1f} s, the model loaded and run by hand {natural['runtime']:.1f} s\n")
-    print(f"{'at most ' + format(MOST_TIME, 'g'):18} {'s':>6}  ÷ sha256sum + cp  of the other bytes  ÷ hashlib + cp")
+    heads = ("÷ sha256sum + cp", "of the other bytes", "÷ hashlib + cp")
+    print(f"{f'at most {MOST_TIME:g}':18} {'s':>6}  {'CPU s':>6}  {'  '.join(heads)}")
     for name in rounds[0].commands:
         own, other = ("package", "artifact") if name.startswith("package") else ("artifact", "package")
-        seconds = statistics.median(found.commands[name].seconds for found in rounds)
+        seen = [found.commands[name] for found in rounds]
+        seconds, cpu_s = (
+            statistics.median(values) for values in zip(*((one.seconds, one.cpu_s) for one in seen), strict=True)
+        )
 
         def ratio(bytes_of: str, hashing: int, name: str = name) -> float:
             pairs = [(found.commands[name].seconds, found.hands[bytes_of]) for found in rounds]
             return statistics.median(took / (hand[hashing] + hand[2]) for took, hand in pairs)
 
         missed |= ratio(own, 0) > MOST_TIME
-        print(f"{name:18} {seconds:6.1f}  {ratio(own, 0):15.2f}  {ratio(other, 0):18.2f}  {ratio(own, 1):14.2f}")
+        ratios = zip(heads, (ratio(own, 0), ratio(other, 0), ratio(own, 1)), strict=True)
+        cells = "  ".join(f"{value:{len(head)}.2f}" for head, value in ratios)
+        print(f"{name:18} {seconds:6.1f}  {cpu_s:6.1f}  {cells}")
     return missed
 
 

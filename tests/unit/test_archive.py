@@ -94,6 +94,16 @@ def test_there_are_enough_of_them() -> None:
     assert len(hostile.MAKERS) >= 80
 
 
+def test_a_digest_that_was_taken_of_something_else_is_found_when_it_is_opened(
+    members: dict[str, bytes], tmp_path: Path
+) -> None:
+    for name in ("models_rank.json", "artifact_v1/README.md"):
+        archive.write(tmp_path / "package.zip", members, known={name: "0" * 64})
+        with pytest.raises(ArtifactDamaged, match=f"{name} was changed"):
+            archive.extract(tmp_path / "package.zip", tmp_path / "target")
+        assert not (tmp_path / "target").exists()
+
+
 def test_a_target_with_files_in_it_is_left_alone(package: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     (target / "artifact_v1").mkdir(parents=True)
