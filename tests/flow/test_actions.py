@@ -80,11 +80,11 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def trouble() -> dict[str, Any]:
+def trouble() -> Any:
     """qnn without a bound of its own; a machine that is not the one that it is said to be."""
     own = {"cpu": {}, "openvino": {"max_abs": 0.05}, "qnn": {}, "cpu-arm64": {}}
     models = {"qdq": QDQ | {"providers": own}, "dense": {"source": {"onnx": "models/dense.onnx"}, **FAST}}
-    return {"schema_version": 1, "models": models}
+    return json.loads(json.dumps({"schema_version": 1, "models": models}))  # no two places are one object: no aliases
 
 
 def with_past(place: Path, past: Path, text: str) -> Path:
@@ -151,7 +151,7 @@ def test_red_missing_and_stale_cells(runner: Runner, past: Path, tmp_path: Path)
     assert "different" in told["qdq on qnn"]["message"]
     assert "missing" in told["qdq on cpu-arm64"]["message"]
     assert "stale" in told["qdq on openvino"]["message"]
-    assert "max_abs" in lines[int(told["qdq on openvino"]["line"]) - 1]
+    assert lines[int(told["qdq on openvino"]["line"]) - 1].strip() == "openvino:"
     assert all(each["file"] == "artifactctl.yaml" for each in told.values())
     assert "artifactctl verify artifacts/qdq/artifact_v1 --provider qnn" in told["qdq on qnn"]["message"]
     assert "❌ artifactctl: 3 of 4 cells are not proved" in ran.page
@@ -167,7 +167,7 @@ def test_a_slower_model(runner: Runner, past: Path, tmp_path: Path) -> None:
     assert results(ran) == {"plan": "success", "build": "failure", "gate": "failure"}, ran.log
     slower = next(each for each in ran.annotations if each["title"] == "artifactctl LatencyRegression")
     lines = (place / "artifactctl.yaml").read_text().splitlines()
-    assert (slower["file"], lines[int(slower["line"]) - 1].strip()) == ("artifactctl.yaml", "budget_s: 5")
+    assert (slower["file"], lines[int(slower["line"]) - 1].strip()) == ("artifactctl.yaml", "latency:")
     assert "artifactctl build" in slower["message"]
     assert git(tmp_path / "consumer.git", "tag") == ""
 
@@ -200,7 +200,7 @@ def test_a_pull_request_from_a_fork(runner: Runner, past: Path, tmp_path: Path) 
     repository = {"full_name": "stranger/consumer", "fork": True}
     payload = {"pull_request": {"head": {"ref": branch, "repo": repository}, "base": {"ref": "main"}}}
     ran = runner.run(place, "pull_request", payload)
-    green = ("plan", "build", "verify dense · cpu-1", "gate")
+    green = ("plan", "build", "verify dense · cpu", "gate")
     assert results(ran) == dict.fromkeys(green, "success"), ran.log
     assert "nothing is released" in ran.page
     assert not [*tmp_path.rglob("pwned"), *runner.home.rglob("pwned")]
@@ -212,7 +212,7 @@ def test_a_cell_installs_neither_torch_nor_olive(runner: Runner) -> None:
     """Of all environments that the actions made, only that of the build has them."""
     kept = CACHE / "artifactctl-environments"
     made = [path for path in kept.iterdir() if path.is_dir()]
-    assert len(made) >= 5
+    assert len(made) == 4
     for place in made:
         words = [place / "bin/python", "-m", "pip", "list", "--format=json"]
         listed = subprocess.run(words, capture_output=True, check=True)
