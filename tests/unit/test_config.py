@@ -281,3 +281,57 @@ def test_files_that_are_no_source(tmp_path: Path, name: str, message: str) -> No
     (tmp_path / "net.pt").write_bytes(b"x")
     with pytest.raises(SourceError, match=message):
         config.select(None, (name,), tmp_path)
+
+
+def test_providers_as_a_mapping(tmp_path: Path) -> None:
+    """What is not named comes from the model's default bound; bounds of single outputs do not hold there."""
+    measures = {"max_abs": 0.01, "absolute": True, "max_accuracy_drop": "1%", "outputs": {"y": {"max_abs": 1}}}
+    named = {"cpu": None, "openvino": {}, "qnn": {"max_abs": 0.05, "min_top1": 0.9, "options": {"vtcm_mb": 8}}}
+    data = {"samples": "s.npz", "labels": "l.npy"}
+    model = load(tmp_path, providers=named, equivalence=measures, data=data).models["m"]
+    assert model.providers == ("cpu", "openvino", "qnn")
+    assert list(model.own) == ["qnn"]
+    own = model.equivalence_on("qnn")
+    assert own.default == Bound(0.05, absolute=True, min_top1=0.9, max_accuracy_drop=0.01)
+    assert own.outputs == {}
+    assert model.equivalence_on("openvino") is model.equivalence
+    assert model.options_on("qnn") == {"vtcm_mb": "8"}
+    assert model.options_on("cpu") == {}
+
+
+def test_options_alone_leave_the_bounds(tmp_path: Path) -> None:
+    model = load(tmp_path, providers={"qnn": {"options": {"backend_type": "cpu"}}}).models["m"]
+    assert model.equivalence_on("qnn") is model.equivalence
+    assert model.options_on("qnn") == {"backend_type": "cpu"}
+
+
+def test_a_list_and_an_empty_mapping_are_the_same(tmp_path: Path) -> None:
+    forms = (["cpu", "qnn"], {"cpu": None, "qnn": {}}, {"cpu": {}, "qnn": {"options": {}}})
+    found = [load(tmp_path, providers=form).models["m"] for form in forms]
+    assert found[0] == found[1] == found[2]
+    assert found[0].own == {}
+
+
+@pytest.mark.parametrize(
+    ("providers", "message"),
+    [
+        ({"opnvino": {}}, "unknown key 'opnvino', perhaps you meant 'openvino'"),
+        ({"qnn": {"max_ab": 1}}, "unknown key 'max_ab', perhaps you meant 'max_abs'"),
+        ({"qnn": {"max_abs": None}}, "max_abs is null, so another measure is needed: min_cosine or min_top1"),
+        ({"qnn": 0.05}, "0.05 does not fit: a provider has nothing, or {max_abs,"),
+        ({"qnn": {"options": {"backend_path": "x"}}}, "'backend_path' cannot be a name here: an option's name has"),
+        ({"qnn": {"options": {"x": "/tmp/y"}}}, "'/tmp/y' does not fit: an option is a short text"),
+        ({"qnn": {"options": {"x": True}}}, "True does not fit: an option is a short text"),
+        ("cpu", "'cpu' does not fit: providers is a list of names"),
+        (["cpu", "cpu"], "non-unique"),
+        ([], ""),
+        ({}, ""),
+    ],
+)
+def test_providers_that_do_not_fit(tmp_path: Path, providers: Any, message: str) -> None:
+    assert message in refusal(tmp_path, providers=providers)
+
+
+def test_another_measure_of_the_model_is_enough_for_a_provider(tmp_path: Path) -> None:
+    model = load(tmp_path, providers={"qnn": {"max_abs": None}}, equivalence={"min_cosine": 0.9}).models["m"]
+    assert model.equivalence_on("qnn").default == Bound(None, min_cosine=0.9)

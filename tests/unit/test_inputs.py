@@ -9,7 +9,7 @@ import pytest
 from artifactctl import folder
 from artifactctl.errors import ArtifactctlError, ConfigError, SourceError
 from artifactctl.inputs import check_files, config_digest, data_files, declared_files, differences, is_unchanged
-from artifactctl.project import Bound, Data, Equivalence, InputSpec, Latency, ModelConfig, Source
+from artifactctl.project import Bound, Data, Equivalence, InputSpec, Latency, ModelConfig, OwnTerms, Source
 
 TORCH = ModelConfig(
     "m",
@@ -17,6 +17,7 @@ TORCH = ModelConfig(
     Data("data/s.npz", "data/l.npy"),
     ("auto", "olive:q.json"),
 )
+OLDER_DIGEST = "25a033dd01759fe0c38d2f98447373624331093c2eca61d6607b6d870f850883"
 NAMES = ["net.py", "net.safetensors", "data/s.npz", "data/l.npy", "q.json"]
 
 
@@ -128,3 +129,11 @@ def test_a_file_that_was_not_there_is_a_difference(root: Path) -> None:
     before = recorded(TORCH, root)
     before["source"]["files"].pop()
     assert [(item.path, item.recorded) for item in differences(TORCH, root, before)] == [("q.json", None)]
+
+
+def test_keys_that_came_later_leave_older_digests_alone() -> None:
+    """Written down: the artifacts of a version before these keys are still unchanged."""
+    plain = ModelConfig("m", Source("onnx", "m.onnx"), providers=("cpu", "qnn"))
+    assert config_digest(plain) == OLDER_DIGEST
+    assert config_digest(replace(plain, own={"qnn": OwnTerms(Bound(0.05))})) != OLDER_DIGEST
+    assert config_digest(replace(plain, own={"qnn": OwnTerms(options={"a": "b"})})) != OLDER_DIGEST

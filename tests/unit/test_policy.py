@@ -43,7 +43,7 @@ def test_grammar(texts: tuple[str, ...], found: tuple[Requirement, ...]) -> None
         ("speed", "known are equivalence, equivalence[PROVIDER], latency[PROVIDER], accuracy, signature, license, bom"),
         ("latency", "latency[PROVIDER]"),
         ("bom[cpu]", "'bom[cpu]' is written bom"),
-        ("latency[gpu]", "known are cpu, cuda"),
+        ("latency[gpu]", "known are cpu, cpu-arm64"),
         ("latency[]", "names no provider"),
         ("latency[cpu", "nothing is called"),
         ("latency[cpu,cuda]", "names no provider"),

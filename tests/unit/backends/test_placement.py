@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from artifactctl.backends import core
@@ -125,3 +126,34 @@ def test_a_real_session_tells_where_its_nodes_run(tmp_path: Path) -> None:
     assert core.placement(session) == {CPU: ["Relu first", "Exp second"]}
     with pytest.raises(core.Failure, match="Relu first on CPUExecutionProvider; Exp second on CPUExecutionProvider"):
         demand(session, CUDA)
+
+
+def two_nodes(place: Path) -> str:
+    nodes = [node("Relu", ["x"], ["h"], name="first"), node("Exp", ["h"], ["y"], name="second")]
+    return write(model(nodes, [floats("x", "n", 2)], [floats("y", "n", 2)]), place / "m.onnx")
+
+
+FEEDS = {"x": np.ones((1, 2), np.float32)}
+
+
+def test_the_profile_of_a_run_tells_too(tmp_path: Path) -> None:
+    """As a runtime does that does not tell by itself."""
+    placed = TEMPLATE.profiled(two_nodes(tmp_path), SETTINGS, FEEDS)
+    assert placed == {CPU: ["Relu first", "Exp second"]}
+    assert core.counted(placed) == {CPU: 2}
+    with pytest.raises(core.Failure, match="runs none of the model's 2 nodes: Relu first on CPUExecutionProvider"):
+        TEMPLATE.demand_nodes(placed, {"execution_provider": CUDA})
+    assert list(tmp_path.iterdir()) == [tmp_path / "m.onnx"]
+
+
+def test_what_the_session_tells_is_enough(tmp_path: Path) -> None:
+    """Else the model would be loaded once more: this path does not even exist."""
+    told = Placed((CUDA, 2))
+    assert core.proved_placement(told, tmp_path / "none", {"execution_provider": CUDA}, {}) == core.placement(told)
+    assert core.proved_placement(OlderRuntime(), tmp_path / "none", {"execution_provider": CPU}, {}) is None
+
+
+@pytest.mark.parametrize("silent", [OlderRuntime(), Placed(), Placed((CPU, 2))], ids=["old", "nothing", "too little"])
+def test_where_it_tells_too_little_one_run_is_profiled(tmp_path: Path, silent: Any) -> None:
+    with pytest.raises(core.Failure, match="CUDAExecutionProvider is not available here"):
+        core.proved_placement(silent, two_nodes(tmp_path), SETTINGS | {"execution_provider": CUDA}, FEEDS)
