@@ -73,7 +73,7 @@ def test_doctor_names_what_is_here(cli: Cli) -> None:
     assert schema.problems(done.json, "report") == []
     here = {entry["name"]: entry for entry in done.json["data"]["providers"]}
     assert here["cpu"]["available"] is True
-    assert here["cuda"]["install"] == "pip install 'artifactctl[gpu]'"
+    assert here["cuda"]["install"] == "pip uninstall -y onnxruntime && pip install 'artifactctl[gpu]'"
     assert done.json["data"]["missing"] == []
 
 

@@ -33,6 +33,7 @@ models:
     source: {onnx: mlp.onnx}
     optimize: {recipes: [fp32]}
     latency: {budget_s: 2}
+    providers: {cpu: {max_abs: 0.01}}
 """
 EXECUTION = {"cpu": "CPUExecutionProvider", "openvino": "OpenVINOExecutionProvider", "qnn": "QNNExecutionProvider"}
 Run = Callable[..., Finished]
@@ -124,9 +125,17 @@ def test_a_model_that_the_provider_does_not_take(on: Run) -> None:
     """The HTP runs quantized models; nothing falls back in silence."""
     done = on("qnn", "verify", "artifacts/mlp/artifact_v1", "--provider", "qnn", "--json")
     assert (done.code, done.json["error"]["name"]) == (9, "NotAvailable")
-    assert (
-        "QNNExecutionProvider runs none of the model's" in done.json["error"]["message"]
-    )
+    assert "QNNExecutionProvider runs none of the model's" in done.json["error"]["message"]
+
+
+def test_the_bound_of_the_first_provider_is_the_bound_of_the_build(home: Path) -> None:
+    meta = metadata.read(home / "artifacts/mlp/artifact_v1")
+    assert meta["equivalence"]["statement"].startswith("max_abs ≤ 0.01 ")
+    assert meta["equivalence"]["bounds"]["default"]["max_abs"] == 1e-3  # of providers that have none of their own
+    assert [output["bound"] for output in meta["equivalence"]["outputs"]] == [0.01]
+    for arguments in ((), ("--provider", "cpu")):
+        done = run_cli("verify", "artifacts/mlp/artifact_v1", *arguments, "--json", cwd=home)
+        assert [output["bound"] for output in done.json["data"]["outputs"]] == [0.01]
 
 
 SILENT = """

@@ -159,3 +159,17 @@ def test_the_card_is_a_table_that_holds(built: Path) -> None:
     assert len(rows) == 1
     assert rows[0].replace("\\|", "").count("|") == 3
     assert "{{" not in (built / "README.md").read_text()
+
+
+def test_the_terms_of_a_provider() -> None:
+    own = {"qnn": {"bounds": {"default": {"max_abs": 0.05}}}, "openvino": {"options": {"device_type": "GPU"}}}
+    shared = {"default": {"max_abs": 1e-3}}
+    session = {"provider": "cpu", "options": {"a": "b"}}
+    data = {"session": session, "equivalence": {"bounds": shared, "providers": own}}
+    assert metadata.bounds_on(data) == metadata.bounds_on(data, "openvino") == shared
+    assert metadata.bounds_on(data, "qnn") == own["qnn"]["bounds"]
+    assert metadata.options_on(data, "cpu") == {"a": "b"}
+    assert metadata.options_on(data, "openvino") == {"device_type": "GPU"}
+    assert metadata.options_on(data, "qnn") == {"backend_type": "htp"}
+    older = {"session": session, "equivalence": {"bounds": shared}}
+    assert metadata.bounds_on(older, "qnn") == shared
