@@ -13,7 +13,8 @@ SUFFIX = ".cells"
 
 
 def folder_of(artifact: Path) -> Path:
-    return artifact.with_name(artifact.name + SUFFIX)
+    place = artifact.resolve()  # the folder itself may be named by a dot
+    return place.with_name(place.name + SUFFIX)
 
 
 def path_of(artifact: Path, provider: str) -> Path:

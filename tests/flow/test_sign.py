@@ -176,7 +176,7 @@ def test_requirements_that_are_not_met(cli: Cli, place: Path) -> None:
 
 def test_a_proof_beside_the_artifact_counts(cli: Cli, place: Path, signed: Path) -> None:
     """As evidence does: of this artifact, on this provider, whole. A signature does not reach it."""
-    assert cli("verify", "mlp/artifact_v1", "--save-evidence", cwd=place).code == 0
+    assert cli("verify", ".", "--save-evidence", cwd=signed).code == 0
     cells = place / "mlp/artifact_v1.cells"
     cell = json.loads((cells / "cpu.json").read_text()) | {"provider": "cuda"}
     (cells / "cuda.json").write_text(json.dumps(cell))
