@@ -24,6 +24,11 @@ def template_path(name: str) -> Path:
     return _folder("templates") / name
 
 
+def checkout() -> Path:
+    """The folder that the package lies in; of a checkout, its top."""
+    return _PACKAGE.parent
+
+
 def commit() -> str | None:
     """What this package was built from; None in a checkout."""
     stamp = _PACKAGE / "_data" / "commit"

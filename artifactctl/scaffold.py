@@ -8,7 +8,8 @@ from pathlib import Path
 
 from artifactctl import __version__
 from artifactctl.config import CONFIG_NAME
-from artifactctl.resources import commit, template_text
+from artifactctl.git import head_of
+from artifactctl.resources import checkout, commit, template_text
 from artifactctl.versions import model_name_from
 
 WORKFLOW = Path(".github/workflows/artifact.yml")
@@ -61,8 +62,8 @@ def describe(files: list[dict[str, str]], wanted: dict[Path, str]) -> str:
 
 
 def _workflow() -> str:
-    """Pinned to the commit that this version was built from; a checkout knows only the tag of its version."""
-    built_from = commit()
+    """Pinned to the commit that this version was built from; one that does not know it has only its version's tag."""
+    built_from = commit() or head_of(checkout())
     pin = f"{built_from} # v{__version__}" if built_from else f"v{__version__}"
     return template_text("workflow.yml").replace("PIN", pin)
 

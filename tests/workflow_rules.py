@@ -25,18 +25,29 @@ ACTION_COMMANDS = {
 }
 # Inputs that no command has, with the reason.
 EVERY_ACTION = {
-    "working-directory": "-C has no long name",
-    "python": "the interpreter that makes the private venv",
+    "directory": "-C has no long name",
     "python-version": "what setup-python is asked for",
-    "extra": "the extra of artifactctl that the cell needs (a column of the provider table)",
-    "extras": "several of them",
 }
 MORE_INPUTS = {
-    "setup": {"provider": "chooses the extra", "wheel": "bring your own ONNX Runtime"},
-    "build": {"model": "one of MODELS"},
-    "verify": {"cell": "the matrix cell as JSON", "evidence": "where the evidence file goes"},
-    "gate": {"cells": "the matrix as JSON", "evidence": "where the evidence files are", "artifacts": "what was built"},
-    "release": {"token": "for the GitHub release", "evidence": "where the evidence files are", "artifact": "which one"},
+    "setup": {"provider": "chooses the extra", "extras": "of the package", "runtime": "bring your own ONNX Runtime"},
+    "verify": {
+        "build": "what the build handed over",
+        "model": "one of it",
+        "output": "where a package is unpacked",
+        "runtime": "bring your own ONNX Runtime",
+    },
+    "gate": {
+        "matrix": "the cells as JSON",
+        "build": "what the build handed over",
+        "evidence": "where the evidence files are",
+    },
+    "release": {
+        "models": "several at once",
+        "build": "what the build handed over",
+        "evidence": "where the evidence files are",
+        "github-release": "whether it is published on GitHub too",
+        "token": "for the push and the GitHub release",
+    },
 }
 SHA_PIN = re.compile(r"^[\w.-]+/[\w./-]+@[0-9a-f]{40}$")
 USES = re.compile(r"^\s*(?:- )?uses:\s*(\S+)\s*(#.*)?$", re.MULTILINE)

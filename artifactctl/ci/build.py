@@ -66,9 +66,8 @@ def _outputs(entries: list[dict[str, Any]], place: Path) -> dict[str, str]:
     by_model = {name: {entry["model"]: entry[field] for entry in entries} for name, field in fields.items()}
     alone = len(entries) == 1
     outputs = {name: str(next(iter(of.values()))) if alone else json.dumps(of) for name, of in by_model.items()}
-    staged = {entry["model"]: stage.relative(entry) for entry in entries}
     versions = {"versions": json.dumps(by_model["version"]), "digests": json.dumps(by_model["digest"])}
-    return outputs | versions | {"folder": str(place), "folders": json.dumps(staged)}
+    return outputs | versions | {"folder": str(place)}
 
 
 def _remarks(done: command.Outcome, errors: list[dict[str, Any]]) -> tuple[Remark, ...]:

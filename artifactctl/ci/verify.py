@@ -6,14 +6,15 @@ import tempfile
 from pathlib import Path
 
 from artifactctl import cells, inspection
-from artifactctl.ci import command, inputs, page
+from artifactctl.ci import command, inputs, page, stage
 from artifactctl.ci.finished import Finished, Remark, told
+from artifactctl.errors import SourceError
 from artifactctl.providers import PROVIDERS
 
 
 def verify() -> Finished:
-    named, provider = inputs.required("artifact"), inputs.required("provider")
-    artifact = Path(named)
+    artifact, provider = _named(), inputs.required("provider")
+    named = artifact
     if packed := artifact.is_file():
         scratch = Path(inputs.text("output") or tempfile.mkdtemp(prefix="artifactctl-"))
         scratch.mkdir(parents=True, exist_ok=True)
@@ -23,7 +24,7 @@ def verify() -> Finished:
     if provider in PROVIDERS:
         evidence.unlink(missing_ok=True)  # what an earlier run proved says nothing about this one
     done = command.run(*words, "--", str(artifact))
-    model = Path(named).name if packed else artifact.parent.name
+    model = named.name if packed else artifact.parent.name
     title = model if packed else f"{model} {artifact.name}"
     place = f"dist/{model}" if packed else f"artifacts/{model}/{artifact.name}"
     line = command.typed("verify", place, "--provider", provider)
@@ -33,3 +34,15 @@ def verify() -> Finished:
         return Finished(0, shown, outputs)
     remark = Remark(done.error["name"], told(done.error, line, f"{title} on {provider}: "))
     return Finished(done.code, shown, outputs, (remark,))
+
+
+def _named() -> Path:
+    """The artifact itself, or a model of what the build handed over."""
+    if not inputs.text("build"):
+        return Path(inputs.required("artifact"))
+    place, model = Path(inputs.text("build")), inputs.required("model")
+    build = stage.read(place)
+    found = [entry for entry in build["artifacts"] if entry["model"] == model] if build else []
+    if not found:
+        raise SourceError(f"the build made no artifact of {model}", hint="Look at the job that built.")
+    return place / stage.relative(found[0])

@@ -39,6 +39,17 @@ def toplevel(place: Path) -> Path:
         return repository.root.resolve()
 
 
+def head_of(top: Path) -> str | None:
+    """The commit that is checked out, where `top` is the top of a repository."""
+    if not (top / ".git").exists():
+        return None
+    try:
+        with open_repository(top) as repository:
+            return repository.head
+    except (NotAvailable, ReleaseError):
+        return None
+
+
 def around(place: Path) -> bool:
     """Whether there is a working tree around a place; asks no git."""
     return any((parent / ".git").exists() for parent in place.absolute().resolve().parents)
