@@ -13,6 +13,7 @@ from artifactctl.ci import command, inputs, page, stage
 from artifactctl.ci.blame import line_of
 from artifactctl.ci.finished import Finished, Remark, told
 from artifactctl.ci.restore import restore_released
+from artifactctl.steps.package import DIST
 
 OPERATORS = 5
 
@@ -22,19 +23,15 @@ def build() -> Finished:
     restore_released(models)
     words = [
         "build",
+        f"--package={DIST}",
         *inputs.repeated("recipe", "recipe"),
         *inputs.options("provider", "max-regression"),
         "--",
         *models,
     ]
     done = command.run(*words)
-    entries, errors = [], [_told(done)] if done.error else []
-    for found in done.data.get("artifacts", []):
-        packed = command.run("package", found["path"], "--output", "dist")
-        if packed.error:
-            errors.append(_told(packed))
-            continue
-        entries.append(_entry(found, packed))
+    errors = [_told(done)] if done.error else []
+    entries = [_entry(found) for found in done.data.get("artifacts", []) if found["package"]]
     place = Path(inputs.text("output") or stage.default())
     stage.fill(place, entries, errors[0] if errors else None)
     code = errors[0]["exit_code"] if errors else 0
@@ -46,15 +43,15 @@ def _told(done: command.Outcome) -> dict[str, Any]:
     return {**done.error, "exit_code": done.code, "line": done.line}
 
 
-def _entry(found: Mapping[str, Any], packed: command.Outcome) -> dict[str, Any]:
+def _entry(found: Mapping[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="artifactctl-") as scratch:  # a release wants a clean working tree
         profile = command.run("profile", found["path"], "--output", scratch)
     operators = profile.data["candidate"]["operators"][:OPERATORS] if not profile.error else []
     return {
         **found,
         "digest": folder.digest(Path(found["path"]) / folder.SUMS),
-        "package": packed.data["path"],
-        "package_sha256": packed.data["sha256"],
+        "package": found["package"]["path"],
+        "package_sha256": found["package"]["sha256"],
         "operators": operators,
     }
 

@@ -21,9 +21,12 @@ from artifactctl.cli.options import (
 from artifactctl.errors import ArtifactctlError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from artifactctl.crew import Crew
     from artifactctl.folder import ArtifactFolder
     from artifactctl.project import BuildRequest, Limits, Say
+    from artifactctl.steps.package import Package
 
 
 @click.command()
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 @provider_option
 @max_regression_option
 @option("--output", metavar="DIR", help="Where artifacts go  [default: artifacts]")
+@option("--package", metavar="DIR", help="Also write each version's package into DIR, as 'artifactctl package' does.")
 @option("--force", is_flag=True, help="Build a new version even if nothing changed.")
 @option(
     "--check", is_flag=True, help="Build nothing: is there a version of just these inputs, and is it staged in git?"
@@ -46,6 +50,7 @@ def build(
     provider: str | None,
     max_regression: float | None,
     output: str | None,
+    package: str | None,
     force: bool,
     check: bool,
     limits: Limits,
@@ -62,11 +67,12 @@ def build(
     from artifactctl import config, recipes
     from artifactctl.project import BuildRequest
     from artifactctl.report.progress import progress
+    from artifactctl.report.release import package_data, package_text
     from artifactctl.report.text import build_data, build_text
     from artifactctl.unchanged import demand_current, find_unchanged
 
-    if check and force:
-        raise click.UsageError("--check builds nothing, so there is nothing to --force")
+    if check and (force or package):
+        raise click.UsageError("--check builds nothing, so there is nothing to --force or to --package")
     for name in recipe:
         if not recipes.is_recipe(name):
             known = ", ".join((recipes.AUTO, *recipes.RECIPES, f"{recipes.OLIVE_PREFIX}FILE.json"))
@@ -78,6 +84,7 @@ def build(
     if artifacts.exists() and not artifacts.is_dir():
         raise click.BadParameter(f"{output} is a file, not a folder", param_hint="--output")
     built, failed = [], []
+    packages: dict[str, Package] = {}
     with contextlib.ExitStack() as stack:
         crew: list[Crew] = []
         for owner, found in config.select(project, models, Path.cwd()):
@@ -92,14 +99,19 @@ def build(
             try:
                 with progress(settings, chosen.name, 4 + 2 * len(recipes.expand(chosen.recipes)[0])) as say:
                     result = demand_current(request, owner.config_path, say) if check else find_unchanged(request, say)
-                    if result is None:
+                    if result is None or package:
                         crew = crew or [stack.enter_context(_crew(limits, settings))]
-                        result = _build(request, crew[0], say)
+                    result = result or _build(request, crew[0], say)
                     built.append(result)
+                    if package:
+                        packages[chosen.name] = _package(result, Path(package), crew[0], say)
             except ArtifactctlError as failure:  # the other models are built all the same
                 failed.append((chosen.name, failure))
     data = build_data(built) | {"failed": [{"model": name, "error": failure.name} for name, failure in failed]}
-    return Result(data, build_text(built), _joined(failed))
+    for entry in data["artifacts"]:
+        entry["package"] = package_data(packages[entry["model"]]) if entry["model"] in packages else None
+    text = "\n\n".join([build_text(built), *map(package_text, packages.values())])
+    return Result(data, text, _joined(failed))
 
 
 def _joined(failed: list[tuple[str, ArtifactctlError]]) -> ArtifactctlError | None:
@@ -121,6 +133,12 @@ def _build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
     from artifactctl.pipeline import build
 
     return build(request, crew, say)
+
+
+def _package(built: ArtifactFolder, place: Path, crew: Crew, say: Say) -> Package:
+    from artifactctl.steps.package import package
+
+    return package(built.path, place, crew, say)
 
 
 def _seen_from(root: object, recipe: str, prefix: str) -> str:

@@ -211,3 +211,17 @@ def test_a_source_date_epoch_that_is_no_time(cli: Cli, artifact: Path, tmp_path:
     done = cli("package", "mlp/artifact_v1", "--json", env={"SOURCE_DATE_EPOCH": "yesterday"})
     assert (done.code, done.json["error"]["name"]) == (3, "ConfigError")
     assert not list(tmp_path.glob("dist/*"))
+
+
+def test_build_and_package_in_one_command(built: Path, packages: tuple[Path, Path], tmp_path: Path) -> None:
+    """Also of a version that is there already, to the same bytes; --check packages nothing."""
+    home = built.parents[2]
+    place = tmp_path / "dist"
+    done = run_cli("build", "mlp.onnx", "--package", place, "--json", cwd=home)
+    assert done.code == 0, done.err
+    (entry,) = done.json["data"]["artifacts"]
+    assert (entry["status"], entry["package"]["status"]) == ("unchanged", "written")
+    assert (place / f"{NAME}.zip").read_bytes() == (packages[0] / f"{NAME}.zip").read_bytes()
+    assert schema.problems(done.json, "report") == []
+    refused = run_cli("build", "mlp.onnx", "--check", "--package", place, cwd=home)
+    assert (refused.code, "--package" in refused.err) == (2, True)

@@ -413,3 +413,22 @@ def test_doctor_names_what_a_kill_leaves(project: Path) -> None:
     assert [item["path"] for item in left] == [None]
     assert run_cli("release", "mlp", "--resume", cwd=project).code == 0
     assert run_cli("doctor", "--json", cwd=project, env=own).json["data"]["leftovers"] == []
+
+
+def test_a_package_that_was_made_before(project: Path, tmp_path: Path) -> None:
+    """It is opened and proved; a damaged one, one of another artifact and one that is not there release nothing."""
+    words = ("build", "mlp.onnx", "--recipe", "fp32", "--json")
+    made = run_cli(*words, "--package", tmp_path / "one", cwd=project)
+    other = run_cli(*words, "--force", "--output", tmp_path / "again", "--package", tmp_path / "two", cwd=project)
+    assert made.code == other.code == 0, made.err + other.err
+    given = tmp_path / "one/mlp-artifact_v1.zip"
+    damaged = tmp_path / "damaged.zip"
+    damaged.write_bytes(given.read_bytes()[:-1])
+    bad = {damaged: 10, tmp_path / "none.zip": 4, tmp_path / "two/mlp-artifact_v1.zip": 11}
+    for file, code in bad.items():
+        refused = run_cli("release", "mlp", "--package", file, "--json", cwd=project)
+        assert refused.code == code, refused.err
+    assert git(project, "tag") == ""
+    done = run_cli("release", "mlp", "--package", given, "--json", cwd=project)
+    assert done.code == 0, done.err
+    assert (project / "dist/mlp-artifact_v1.zip").read_bytes() == given.read_bytes()
