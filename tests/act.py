@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -18,20 +19,19 @@ import yaml
 from tests.conftest import ROOT
 
 REPOSITORY, REF = "artifactctl/artifactctl", "0123456789abcdef0123456789abcdef01234567"
-SHIPPED = (
-    "actions",
-    "artifactctl",
-    "schemas",
-    "templates",
-    "pyproject.toml",
-    "hatch_build.py",
-    "constraints.txt",
-    "README.md",
-    "LICENSE",
-)
 RUNNER = ROOT / "tests" / "runner"
 LABELS = ("ubuntu-24.04",)
 _USES = re.compile(r"uses: ([\w.-]+/[\w.-]+)@([0-9a-f]{40})")
+
+
+def installer(root: Path) -> Any:
+    """actions/setup/install.py of a checkout, as a module: what it installs, and under which key it is found again."""
+    spec = importlib.util.spec_from_file_location("install", root / "actions/setup/install.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Runner:
         self.home, self.act, self.environments = home, act, environments
         self.shipped = home / "shipped"
         self.shipped.mkdir(parents=True)
-        for name in SHIPPED:
+        for name in ("actions", *installer(ROOT).PARTS):
             source = ROOT / name
             if source.is_dir():
                 shutil.copytree(source, self.shipped / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -45,11 +44,7 @@ def workflow(**inputs: Any) -> str:
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
     """Environments are made by the actions' own installer, and kept; that of the build is the tests' own."""
     made = Runner(tmp_path_factory.mktemp("act"), Path(sys.executable).with_name("act"), CACHE)
-    spec = importlib.util.spec_from_file_location("install", made.shipped / "actions/setup/install.py")
-    assert spec is not None
-    assert spec.loader is not None
-    install = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(install)
+    install = act.installer(made.shipped)
     kept = CACHE / "artifactctl-environments"
     kept.mkdir(parents=True, exist_ok=True)
     wanted = {
