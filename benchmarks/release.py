@@ -22,8 +22,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -154,13 +156,21 @@ def kill(trial: Trial, place: Path) -> None:
     trial.killed_in = "ended by itself" if ended else where(place)
 
 
+def below(place: Path, *patterns: str) -> Iterator[Path]:
+    """Files and folders by their names; what a git that outlived its parent removes meanwhile is passed over."""
+    for base, folders, files in os.walk(place):
+        for name in (*folders, *files):
+            if any(fnmatch(name, pattern) for pattern in patterns):
+                yield Path(base, name)
+
+
 def left_behind(place: Path) -> list[str]:
     project = place / "project"
-    found = [*(project / "dist").glob(".*.part"), *(project / "artifacts").rglob("*.part")]
+    found = [*(project / "dist").glob(".*.part"), *below(project / "artifacts", "*.part")]
     found += [*(project / "baselines").glob("*.part"), *(project / "baselines").glob(".*.part")]
     found += [*(project / "artifacts/.work").glob("*@build-*"), *(place / "tmp").glob("*")]
     for home in (project / ".git", place / "remote.git"):
-        found += [*home.rglob("*.lock"), *home.glob("artifactctl*"), *home.rglob("tmp_objdir*")]
+        found += [*below(home, "*.lock", "tmp_objdir*"), *home.glob("artifactctl*")]
     return sorted(path.relative_to(place).as_posix() for path in found)
 
 
@@ -192,7 +202,7 @@ def check(trial: Trial, place: Path, expected: Outcome) -> None:
 def one(trial: Trial, template: Path, home: Path, expected: Outcome, *, keep: bool) -> Trial:
     place = copied(template, home / f"trial{trial.number:03d}")
     kill(trial, place)
-    for path in [*place.rglob("*.lock"), *place.rglob("tmp_objdir-*"), *place.rglob("artifactctl-*.index")]:
+    for path in below(place, "*.lock", "tmp_objdir-*", "artifactctl-*.index"):
         with contextlib.suppress(FileNotFoundError):  # a git that outlived its parent is done with it
             os.utime(path, OLD)  # doctor takes what is younger for somebody's work
     before = left_behind(place)
