@@ -22,7 +22,8 @@ def annotate(name: str, message: str, file: str | None = None, line: int | None 
     """On stderr, which the runner reads as well, so that stdout stays one JSON document."""
     place = f"file={escape_property(file)}," if file else ""
     place += f"line={line}," if file and line else ""
-    _say(f"::{level} {place}title=artifactctl {escape_property(name)}::{escape(message)}")
+    text = escape(message.replace("::", ": :"))  # which end the head of a command, for some readers wherever they stand
+    _say(f"::{level} {place}title=artifactctl {escape_property(name)}::{text}")
 
 
 @contextlib.contextmanager
@@ -43,8 +44,7 @@ def _say(line: str) -> None:
 
 
 def escape(text: str) -> str:
-    """Two colons end the head of a command, for some readers wherever they stand."""
-    return text.replace("::", ": :").replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def escape_property(text: str) -> str:

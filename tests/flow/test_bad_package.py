@@ -58,7 +58,7 @@ def test_check_and_inspect_read_it_too(cli: Cli, package: Path) -> None:
     checked = cli("check", "dist/mlp-artifact_v1.zip", "--json")
     assert checked.code == 0, checked.err
     (entry,) = checked.json["data"]["checked"]
-    assert entry == {"path": "dist/mlp-artifact_v1.zip", "kind": "package", "ok": True, "problems": []}
+    assert entry == {"path": "dist/mlp-artifact_v1.zip", "kind": "package", "ok": True, "problems": [], "warnings": []}
     inspected = cli("inspect", package, "--json")
     assert inspected.code == 0, inspected.err
     assert inspected.json["data"]["artifact"]["model_name"] == "mlp"

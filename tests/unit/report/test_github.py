@@ -26,7 +26,7 @@ def test_an_annotation_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     github.annotate("NotEquivalent", "first\n::warning::second, 100%")
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "::error title=artifactctl NotEquivalent::first%0A::warning::second, 100%25\n"
+    assert err == "::error title=artifactctl NotEquivalent::first%0A: :warning: :second, 100%25\n"
 
 
 def test_the_summary_cannot_leave_its_fence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
