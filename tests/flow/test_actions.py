@@ -22,7 +22,7 @@ from tests.hub import ReleasesServer
 from tests.programs import CACHE
 
 HEAVY = ("torch", "olive-ai", "onnxruntime-gpu")
-FAST = {"latency": {"budget_s": 60}, "optimize": {"recipes": ["fp32"]}}
+FAST = {"latency": {"budget_s": 1}, "optimize": {"recipes": ["fp32"]}}
 QDQ = {"source": {"onnx": "models/qdq.onnx"}, **FAST}
 OWN_BOUNDS = {"cpu": {}, "openvino": {"max_abs": 0.05}, "qnn": {"max_abs": 0.2}}
 
@@ -75,17 +75,18 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def trouble() -> Any:
+def trouble(budget_s: float = 1) -> Any:
     """qnn without a bound of its own; a machine that is not the one that it is said to be."""
     own = {"cpu": {}, "openvino": {"max_abs": 0.05}, "qnn": {}, "cpu-arm64": {}}
-    models = {"qdq": QDQ | {"providers": own}, "dense": {"source": {"onnx": "models/dense.onnx"}, **FAST}}
+    dense = {"source": {"onnx": "models/dense.onnx"}, **FAST, "latency": {"budget_s": budget_s}}
+    models = {"qdq": QDQ | {"providers": own}, "dense": dense}
     return json.loads(json.dumps({"schema_version": 1, "models": models}))  # no two places are one object: no aliases
 
 
-def with_past(place: Path, past: Path, text: str) -> Path:
+def with_past(place: Path, past: Path, text: str, budget_s: float = 1) -> Path:
     files = {path.relative_to(past).as_posix(): path for path in past.rglob("*") if path.is_file()}
     kept = {name: path for name, path in files.items() if "/.work/" not in name and name != "artifactctl.yaml"}
-    return act.consumer(place, trouble(), kept, text)
+    return act.consumer(place, trouble(budget_s), kept, text)
 
 
 def results(ran: Ran) -> dict[str, str]:
@@ -155,7 +156,7 @@ def test_red_missing_and_stale_cells(runner: Runner, past: Path, tmp_path: Path)
 
 @pytest.mark.xdist_group("act trouble")
 def test_a_slower_model(runner: Runner, past: Path, tmp_path: Path) -> None:
-    place = with_past(tmp_path / "consumer", past, workflow(release=True, models="dense"))
+    place = with_past(tmp_path / "consumer", past, workflow(release=True, models="dense"), budget_s=60)
     dense(place / "models/dense.onnx", 20)
     git(place, "commit", "--quiet", "-am", "slower")
     ran = runner.run(place)
@@ -186,16 +187,18 @@ def test_a_hostile_name_of_a_model(runner: Runner, tmp_path: Path, where: str) -
     assert any(each["title"] == "artifactctl ConfigError" for each in ran.annotations)
 
 
-@pytest.mark.xdist_group("act trouble")
-def test_a_pull_request_from_a_fork(runner: Runner, past: Path, tmp_path: Path) -> None:
+@pytest.mark.xdist_group("act release")
+def test_a_pull_request_from_a_fork(runner: Runner, tmp_path: Path) -> None:
     """From a branch with a hostile name: it is built and proved, nothing is released, and the page says so."""
-    place = with_past(tmp_path / "consumer", past, workflow(release=True, models="dense"))
+    configuration = {"schema_version": 1, "models": {"qdq": QDQ}}
+    files = {"models/qdq.onnx": MODELS / "qdq.onnx"}
+    place = act.consumer(tmp_path / "consumer", configuration, files, workflow(release=True))
     branch = "x$(touch${IFS}pwned)`touch${IFS}pwned`';touch${IFS}pwned;\""
     git(place, "switch", "--quiet", "-c", branch)
     repository = {"full_name": "stranger/consumer", "fork": True}
     payload = {"pull_request": {"head": {"ref": branch, "repo": repository}, "base": {"ref": "main"}}}
     ran = runner.run(place, "pull_request", payload)
-    green = ("plan", "build", "verify dense · cpu", "gate")
+    green = ("plan", "build", "verify qdq · cpu", "gate")
     assert results(ran) == dict.fromkeys(green, "success"), ran.log
     assert "nothing is released" in ran.page
     assert not [*tmp_path.rglob("pwned"), *runner.home.rglob("pwned")]
