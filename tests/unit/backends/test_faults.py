@@ -67,7 +67,8 @@ def hosted(tmp_path: Path) -> Iterator[Callable[[onnx.ModelProto], Hosted]]:
 
 
 def image(batch: int = 3, size: int = 64) -> Asked:
-    return {"image": RNG.standard_normal((batch, 3, size, size)).astype(np.float32)}
+    """The same whichever tests ran before: on an image with small scores a clipped output shows nothing."""
+    return {"image": np.random.default_rng(5).standard_normal((batch, 3, size, size)).astype(np.float32)}
 
 
 def changed(one: Asked, other: Asked) -> set[str]:
