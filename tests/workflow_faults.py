@@ -180,6 +180,6 @@ FAULTS = (
     Fault("another-shell", WORKFLOW, "C", "defaults:\n  run:\n    shell: bash\n", ""),
     Fault("names-a-registry", CALLED, "C",
           'test -n "$CELLS"',
-          "pip install --index-url https://pypi" + ".org/simple x"),
+          "pip install --index-url https://packages.example/simple x"),
 )
 # fmt: on

@@ -54,7 +54,7 @@ USES = re.compile(r"^\s*(?:- )?uses:\s*(\S+)\s*(#.*)?$", re.MULTILINE)
 VERSION_COMMENT = re.compile(r"# v\d+\.\d+\.\d+$")
 KEPT_CREDENTIALS = re.compile(r"persist-credentials:\s*true\s+# \w+")
 MOVING_RUNNER = re.compile(r"\b(?:ubuntu|windows|macos)-latest\b")
-REGISTRY = re.compile(r"\b(?:pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|ghcr\.io|docker\.io)\b")
+REGISTRY = re.compile(r"--(?:extra-)?index-url\b|--registry\b|\bPIP_(?:EXTRA_)?INDEX_URL\b|\brepository-url:")
 INPUT = re.compile(r"\binputs\.([\w-]+)")
 STEP = re.compile(r"\bsteps\.([\w-]+)")
 OUR_OWN = ("./", "$/")
@@ -112,7 +112,7 @@ def _named(step: Node) -> str:
 
 def _registry(text: str) -> Iterator[str]:
     if match := REGISTRY.search(text):
-        yield f"names the registry {match[0]}: users have mirrors"
+        yield f"names the registry by {match[0]}: users have mirrors"
 
 
 def _both(document: Node, text: str) -> Iterator[str]:
