@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from artifactctl import environment, git, runtimes
+from artifactctl import environment, git, runtimes, upkeep
 from artifactctl.errors import NotAvailable
 from artifactctl.process import OperationFailed, Worker, WorkerDied
 from artifactctl.providers import PROVIDERS
@@ -36,6 +36,7 @@ def diagnose(*, store: str, verbose: bool) -> dict[str, Any]:
     data["providers"] = _providers(runtime["providers"], found)
     data["git"] = git.describe(Path.cwd())
     data["stores"] = _stores(store)
+    data["cache"] = upkeep.info()
     data["missing"] = _missing(data, runtime, found)
     return data
 

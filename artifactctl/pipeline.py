@@ -27,11 +27,12 @@ from artifactctl.steps.diff import release_notes
 from artifactctl.steps.explain import explain
 from artifactctl.steps.export import make_reference
 from artifactctl.steps.measure import measure, sample_of
-from artifactctl.steps.optimize import check_olive_file, optimize
+from artifactctl.steps.optimize import check_olive_file
 from artifactctl.steps.package import package as make_package
 from artifactctl.steps.preflight import choose as choose_target
 from artifactctl.steps.preflight import demand_ready, demand_tag_free_or_equal, previous_release, warnings
 from artifactctl.steps.release import Release
+from artifactctl.steps.reuse import Reuse
 from artifactctl.steps.search import search
 from artifactctl.steps.sides import Side, side_of
 from artifactctl.steps.source import read_source
@@ -92,12 +93,15 @@ def _candidates(request: BuildRequest, scratch: Path, crew: Crew, say: Say) -> t
     names, named_by_user = recipes.expand(config.recipes)
     if warned := licences.warning(config.license):
         say(f"warning: {warned}")
-    crew.olive  # noqa: B018 - loads while the source is read and exported
+    reuse = Reuse(request, say)
+    if not reuse.is_warm():
+        crew.olive  # noqa: B018 - loads while the source is read and exported
     say(f"reading {config.source.target}")
     source = read_source(config, request.root, scratch, crew)
     say("asking the source for its answers")
     reference = make_reference(source, config.providers[0], scratch, crew)
-    tried = [_try(reference, name, scratch, crew, say) for name in names]
+    tried = [_try(reference, name, scratch, crew, say, reuse) for name in names]
+    reuse.remember()
     reference, tried = search(reference, tried, scratch, crew)
     tried = [explain(reference, item, scratch, crew) for item in tried]
     if named_by_user and all(item.candidate.broken for item in tried):
@@ -106,9 +110,8 @@ def _candidates(request: BuildRequest, scratch: Path, crew: Crew, say: Say) -> t
     return reference, tried
 
 
-def _try(reference: ReferenceModel, name: str, scratch: Path, crew: Crew, say: Say) -> Tried:
-    say(f"recipe {name}: optimizing")
-    candidate = optimize(reference, name, scratch, crew)
+def _try(reference: ReferenceModel, name: str, scratch: Path, crew: Crew, say: Say, reuse: Reuse) -> Tried:
+    candidate = reuse.make(reference, name, scratch, crew)
     if candidate.path is None:
         return Tried(candidate)
     say(f"recipe {name}: proving")

@@ -144,6 +144,7 @@ class BuildRequest:
     root: Path  # what the configuration's paths are relative to
     artifacts: Path  # where <model>/artifact_vN goes
     force: bool = False
+    cache: Path | None = None  # where what recipes made is kept; None: it is made here and now
 
     @property
     def home(self) -> Path:

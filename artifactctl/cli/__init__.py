@@ -16,7 +16,7 @@ from artifactctl.cli.options import Result, Settings, common_options, json_asked
 
 COMMANDS = (
     *("init", "check", "build", "rebuild", "verify", "bench", "profile", "inspect", "diff", "package", "sign"),
-    *("release", "show", "history", "assign", "yank", "matrix", "doctor", "selftest", "schema"),
+    *("release", "show", "history", "assign", "yank", "matrix", "cache", "doctor", "selftest", "schema"),
 )
 
 

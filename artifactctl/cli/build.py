@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 @option("--output", metavar="DIR", help="Where artifacts go  [default: artifacts]")
 @option("--package", metavar="DIR", help="Also write each version's package into DIR, as 'artifactctl package' does.")
 @option("--force", is_flag=True, help="Build a new version even if nothing changed.")
+@option("--no-cache", is_flag=True, help="Run every recipe anew; read and write nothing in the cache.")
 @option(
     "--check", is_flag=True, help="Build nothing: is there a version of just these inputs, and is it staged in git?"
 )
@@ -52,6 +53,7 @@ def build(
     output: str | None,
     package: str | None,
     force: bool,
+    no_cache: bool,
     check: bool,
     limits: Limits,
 ) -> Result:
@@ -64,7 +66,7 @@ def build(
     """
     from pathlib import Path
 
-    from artifactctl import config, recipes
+    from artifactctl import cache, config, recipes
     from artifactctl.project import BuildRequest
     from artifactctl.report.progress import progress
     from artifactctl.report.release import package_data, package_text
@@ -83,6 +85,7 @@ def build(
     artifacts = Path(output).resolve() if output else (project.root if project else Path.cwd()) / "artifacts"
     if artifacts.exists() and not artifacts.is_dir():
         raise click.BadParameter(f"{output} is a file, not a folder", param_hint="--output")
+    kept = None if no_cache else cache.place()
     built, failed = [], []
     packages: dict[str, Package] = {}
     with contextlib.ExitStack() as stack:
@@ -95,7 +98,7 @@ def build(
                 recipes=tuple(_seen_from(owner.root, name, recipes.OLIVE_PREFIX) for name in recipe) or found.recipes,
                 providers=(provider,) if provider else found.providers,
             )
-            request = BuildRequest(chosen, owner.root, artifacts, force)
+            request = BuildRequest(chosen, owner.root, artifacts, force, kept)
             try:
                 with progress(settings, chosen.name, 4 + 2 * len(recipes.expand(chosen.recipes)[0])) as say:
                     result = demand_current(request, owner.config_path, say) if check else find_unchanged(request, say)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from artifactctl.folder import KEPT_MODEL, ArtifactFolder, shown
 from artifactctl.metadata import decision_texts, margin_text, speed_texts, warnings
 from artifactctl.providers import PROVIDERS
+from artifactctl.report.upkeep import info_text
 
 if TYPE_CHECKING:
     from artifactctl.policy import Finding
@@ -237,6 +238,7 @@ def doctor_text(data: Mapping[str, Any]) -> str:
     git = data["git"]
     where = "in a repository" if git["repository"] else "not in a repository"
     lines.append(f"git {git['version'] or 'missing'}, {where}")
+    lines.append(info_text(data["cache"]))
     rows = [(entry["name"], entry["version"] or "missing", entry["needed_to"]) for entry in data["packages"]]
     lines += ["", table(("package", "version", "needed to"), rows)]
     rows = [

@@ -55,7 +55,7 @@ def keep_model(model: Path | None, name: str, crew: Crew) -> Path | None:
     files = [file for file in model.parent.rglob("*") if file.is_file()]
     if sum(file.stat().st_size for file in files) > KEEP_BYTES:
         return None
-    shutil.copytree(model.parent, place, dirs_exist_ok=True)
+    shutil.copytree(model.parent, place, copy_function=shutil.copyfile, dirs_exist_ok=True)  # the cache's are read-only
     if model.name != folder.KEPT_MODEL:
         (place / model.name).rename(place / folder.KEPT_MODEL)
     return place / folder.KEPT_MODEL
