@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from artifactctl import __version__, folder, recipes, schema, yamlfile
+from artifactctl import __version__, folder, recipes, releases, schema, yamlfile
 from artifactctl.errors import ConfigError, SourceError
 from artifactctl.project import (
     Bound,
@@ -85,9 +85,21 @@ def _rule_problems(data: Mapping[str, Any]) -> list[schema.Problem]:
                 why = "is for the whole model, not for one output" if where else "needs data.samples and data.labels"
                 found.append(schema.Problem((*at, "max_accuracy_drop"), f"max_accuracy_drop {why}"))
         found += _provider_problems(entry, (*place, "providers"))
+        found += _runtime_problems(
+            (entry.get("optimize") or {}).get("min_runtime"), (*place, "optimize", "min_runtime")
+        )
         if labelled and not entry["data"].get("samples"):
             found.append(schema.Problem((*place, "data", "labels"), "labels need samples: add data.samples"))
     return found
+
+
+def _runtime_problems(promised: str | None, place: tuple[str | int, ...]) -> list[schema.Problem]:
+    if promised is None:
+        return []
+    oldest = releases.table()[0].version
+    if releases.number(promised) >= releases.number(oldest):
+        return []
+    return [schema.Problem(place, f"{promised} is older than {oldest}, the oldest ONNX Runtime that is known here")]
 
 
 def _provider_problems(entry: Mapping[str, Any], place: tuple[str | int, ...]) -> list[schema.Problem]:
@@ -131,7 +143,8 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
     whole = ("outputs", "max_accuracy_drop", "search_s")
     shared = {key: value for key, value in measures.items() if key not in whole}
     latency, named = entry.get("latency") or {}, _named_providers(entry)
-    asked = (entry.get("optimize") or {}).get("recipes") or ["auto"]
+    optimize = entry.get("optimize") or {}
+    asked = optimize.get("recipes") or ["auto"]
     return ModelConfig(
         name=name,
         source=Source(kind, source[kind], source.get("weights"), inputs, source.get("opset")),
@@ -147,6 +160,7 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
         providers=tuple(named),
         license=entry.get("license"),
         own={name: own for name, value in named.items() if (own := _own(entry, value)) != OwnTerms()},
+        min_runtime=optimize.get("min_runtime"),
     )
 
 

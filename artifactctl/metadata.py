@@ -11,6 +11,7 @@ from typing import Any
 from artifactctl import schema, verdicts, yamlfile
 from artifactctl.errors import ArtifactDamaged, ConfigError
 from artifactctl.folder import digest
+from artifactctl.portability import portability_text, portability_warnings
 from artifactctl.providers import PROVIDERS
 from artifactctl.resources import template_text
 from artifactctl.versions import parse_folder_name
@@ -139,7 +140,7 @@ def render_card(metadata: Mapping[str, Any]) -> str:
         else "; ".join([f"{metadata['latency_ms']:.4g} ms (median){speed}", *map(_cell, speed_texts(metadata))]),
         "accuracy": "not measured" if drop is None else f"{drop:+.4f}",
         "license": _cell(metadata["source"].get("license") or "not given"),
-        "portability": model["portability"],
+        "portability": _cell(portability_text(model)),
         "golden": _golden(metadata["reference"]["golden"]),
         "inputs": "\n".join(_value_row(value) for value in model["inputs"]) or "| – | – | – |",
         "outputs": "\n".join(_value_row(value) for value in model["outputs"]),
@@ -156,7 +157,7 @@ def warnings(meta: Mapping[str, Any]) -> list[str]:
     vacuous = [output["name"] for output in meta["equivalence"]["outputs"] if output["vacuous"]]
     if vacuous:
         found.append(f"constant over all samples, so nothing is proved about: {', '.join(vacuous)}")
-    return found + speed_texts(meta, proved=False)
+    return found + portability_warnings(meta["model"]) + speed_texts(meta, proved=False)
 
 
 def coverage_texts(meta: Mapping[str, Any]) -> list[str]:

@@ -29,6 +29,7 @@ from artifactctl.steps.export import make_reference
 from artifactctl.steps.measure import measure, sample_of
 from artifactctl.steps.optimize import check_olive_file
 from artifactctl.steps.package import package as make_package
+from artifactctl.steps.portable import demand_promise, hold
 from artifactctl.steps.preflight import choose as choose_target
 from artifactctl.steps.preflight import demand_ready, demand_tag_free_or_equal, previous_release, warnings
 from artifactctl.steps.release import Release
@@ -100,6 +101,7 @@ def _candidates(request: BuildRequest, scratch: Path, crew: Crew, say: Say) -> t
     source = read_source(config, request.root, scratch, crew)
     say("asking the source for its answers")
     reference = make_reference(source, config.providers[0], scratch, crew)
+    demand_promise(reference, crew)
     tried = [_try(reference, name, scratch, crew, say, reuse) for name in names]
     reuse.remember()
     reference, tried = search(reference, tried, scratch, crew)
@@ -111,7 +113,7 @@ def _candidates(request: BuildRequest, scratch: Path, crew: Crew, say: Say) -> t
 
 
 def _try(reference: ReferenceModel, name: str, scratch: Path, crew: Crew, say: Say, reuse: Reuse) -> Tried:
-    candidate = reuse.make(reference, name, scratch, crew)
+    candidate = hold(reference, reuse.make(reference, name, scratch, crew), crew)
     if candidate.path is None:
         return Tried(candidate)
     say(f"recipe {name}: proving")

@@ -184,6 +184,7 @@ def summary(model: ModelProto, file: Path) -> dict[str, Any]:
         "parameters": sum(_elements(tensor) for tensor in tensors(model)),
         "size_bytes": sum(item.stat().st_size for item in (file, *(file.parent / name for name in external))),
         "external_data": external,
+        "functions": sorted({function.domain for function in model.functions}),
     }
 
 
@@ -199,7 +200,9 @@ def portability(model: ModelProto) -> str:
     custom = sorted(domain for domain in other if not domain.startswith("com.microsoft"))
     if custom:
         return f"custom:{','.join(custom)}"
-    return "ort-only" if other else "any"
+    # ONNX Runtime has a few operators of its own that go under ONNX's name
+    own_names = any(node.domain in ("", "ai.onnx") and not onnx.defs.has(node.op_type) for node in nodes(model))
+    return "ort-only" if other or own_names else "any"
 
 
 def inspect_values(values: Iterable[onnx.ValueInfoProto]) -> list[dict[str, Any]]:

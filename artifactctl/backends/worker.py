@@ -23,6 +23,7 @@ OPERATIONS = {
     "weight_changes": "compare",
     "stage_onnx": "graph",
     "save_normalized": "graph",
+    "saturating_layers": "saturation",
     "graph_differences": "likeness",
     "plan_inputs": "samples",
     "write_samples": "samples",

@@ -28,6 +28,7 @@ def inspect(settings: Settings, target: str, explain: bool, limits: Limits) -> R
     from artifactctl.crew import Crew
     from artifactctl.report.text import inspect_text
     from artifactctl.steps.export import explain_inputs
+    from artifactctl.steps.portable import look
 
     path = Path(target)
     with Crew(limits=limits, verbose=settings.verbose) as crew:
@@ -35,7 +36,7 @@ def inspect(settings: Settings, target: str, explain: bool, limits: Limits) -> R
         place, artifact = inspection.opened(path, crew.scratch) if is_artifact else (path, None)
         model = place / folder.MODEL if artifact else path
         inspection.existing_file(model)
-        data = crew.ask("runner", "inspect", path=str(model.resolve()))
+        data = look(model.resolve(), crew)
         if explain and artifact:
             data["plan"] = {"outside": []} | artifact["reference"]["samples"]  # what it was proved on
         elif explain:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from artifactctl.folder import KEPT_MODEL, ArtifactFolder, shown
 from artifactctl.metadata import decision_texts, margin_text, speed_texts, warnings
+from artifactctl.portability import portability_text, portability_warnings
 from artifactctl.providers import PROVIDERS
 from artifactctl.report.upkeep import info_text
 
@@ -179,10 +180,11 @@ def inspect_text(data: Mapping[str, Any]) -> str:
     opsets = ", ".join(f"{domain} {version}" for domain, version in data["opsets"].items())
     lines = [
         f"{data['path']}: {data['size_bytes'] / 1e6:.2f} MB, {data['parameters']:,} parameters, {data['precision']}",
-        f"IR {data['ir_version']}, opset {opsets}, portability {data['portability']}",
+        f"IR {data['ir_version']}, opset {opsets}, portability {portability_text(data)}",
     ]
     if data["producer"]:
         lines[-1] += f", made by {data['producer']}"
+    lines += [f"warning: {text}" for text in portability_warnings(data)]
     if "artifact" in data:
         artifact = data["artifact"]
         lines.append(f"artifact {artifact['model_name']} v{artifact['version']}: {artifact['optimization']}")

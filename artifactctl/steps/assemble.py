@@ -14,6 +14,7 @@ from artifactctl.folder import ArtifactFolder
 from artifactctl.inputs import config_digest, data_files, recorded_name
 from artifactctl.project import ModelConfig
 from artifactctl.records import SOURCE_RECIPE, Choice, LatencyReport, ReferenceModel
+from artifactctl.steps.portable import look
 from artifactctl.steps.standing import OLDEST, PREVIOUS, anonymous
 from artifactctl.steps.verify import bounds_of, prove, statement_of
 
@@ -38,7 +39,7 @@ def assemble(
     shipped = prove(reference, replace(chosen.candidate, path=staged / folder.MODEL), crew)
     if not shipped.passed:
         raise NotEquivalent(f"the file to be shipped is not the model that was proved: {shipped.reason}")
-    described = crew.ask("runner", "inspect", path=model)
+    described = look(staged / folder.MODEL, crew)
     labelled = reference.source.config.equivalence.default.max_accuracy_drop is not None
     golden = str(staged / folder.GOLDEN)
     found = [number for number, entry in reference.plan["entries"].items() if entry["origin"] == "search"]
@@ -113,7 +114,10 @@ def _metadata(
         },
         "model": {
             key: model[key]
-            for key in ("ir_version", "opsets", "inputs", "outputs", "parameters", "portability", "size_bytes")
+            for key in (
+                *("ir_version", "opsets", "inputs", "outputs", "parameters", "portability", "min_runtime"),
+                *("saturation", "size_bytes"),
+            )
         },
         "recipe": {
             "name": chosen.candidate.recipe,

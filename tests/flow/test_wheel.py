@@ -26,7 +26,7 @@ def test_contents(wheel: Path) -> None:
     for folder in ("schemas", "templates"):
         for path in (ROOT / folder).iterdir():
             assert f"artifactctl/_data/{folder}/{path.name}" in names
-    assert "artifactctl/providers.toml" in names
+    assert {"artifactctl/providers.toml", "artifactctl/releases.toml"} <= set(names)
     top = {name.split("/")[0] for name in names}
     assert {name for name in top if not name.endswith(".dist-info")} == {"artifactctl"}
     assert not [name for name in names if "tests" in name or name.endswith(".onnx")]

@@ -207,6 +207,7 @@ def with_function(kind: str, domain: str) -> onnx.ModelProto:
         (relu(), "any"),
         (relu(kind="Scaler", domain="ai.onnx.ml"), "any"),
         (relu(kind="Gelu", domain="com.microsoft"), "ort-only"),
+        (relu(kind="SimplifiedLayerNormalization"), "ort-only"),
         (relu(kind="Conv", domain="com.microsoft.nchwc"), "cpu:nchwc"),
         (relu(kind="EPContext", domain="com.microsoft"), "this-device"),
         (relu(kind="Magic", domain="my.ops"), "custom:my.ops"),
@@ -215,7 +216,19 @@ def with_function(kind: str, domain: str) -> onnx.ModelProto:
         (with_function("Gelu", "com.microsoft"), "ort-only"),
         (with_function("Magic", "my.ops"), "custom:my.ops"),
     ],
-    ids=["plain", "ml", "ort", "nchwc", "device", "custom", "extensions", "function", "ort inside", "custom inside"],
+    ids=[
+        "plain",
+        "ml",
+        "ort",
+        "ort under ONNX's name",
+        "nchwc",
+        "device",
+        "custom",
+        "extensions",
+        "function",
+        "ort inside",
+        "custom inside",
+    ],
 )
 def test_portability(made: onnx.ModelProto, expected: str) -> None:
     assert graph.portability(made) == expected
