@@ -48,7 +48,7 @@ class Reuse:
         if self._cache is None or inputs is None:
             self._whole = False
             return self._optimize(reference, name, scratch, crew)
-        place = scratch / "cached" / key_of(inputs)
+        place = scratch / "cached" / str(len(self._keys))
         if (found := self._cache.fetch(inputs, place)) is not None:
             self._say(f"recipe {name}: taken from the cache")
             self._keys.append(key_of(inputs))
@@ -104,7 +104,7 @@ def is_lasting(candidate: Candidate) -> bool:
 def _described(reference: ReferenceModel, name: str) -> dict[str, Any] | None:
     if (file := _olive_file(reference, name)) is not None:
         try:
-            return {"olive": own_passes(json.loads(file.read_text(encoding="utf-8")))}
+            return {"name": name, "olive": own_passes(json.loads(file.read_text(encoding="utf-8")))}
         except (OSError, ValueError):
             return None
     found = recipes.RECIPES.get(name)

@@ -129,6 +129,20 @@ def test_what_failed_is_not_kept(tmp_path: Path) -> None:
     assert len(list((tmp_path / "cache" / cache.ENTRIES).iterdir())) == 1
 
 
+def test_two_olive_files_that_ask_the_same(tmp_path: Path) -> None:
+    """Each is a candidate of its own name; the second build takes both from the cache."""
+    place, home = project(tmp_path / "p", "fp32"), tmp_path / "cache"
+    for name in ("a", "b"):
+        (place / f"{name}.json").write_text('{"passes": {"h": {"type": "OnnxFloatToFloat16", "keep_io_types": true}}}')
+    options = ("--recipe", "olive:a.json", "--recipe", "olive:b.json", "--json")
+    runs = [build(place, home, *options)[0] for _ in range(2)]
+    assert [done.err.count("taken from the cache") for done in runs] == [0, 2]
+    shown = [[(entry["recipe"], entry["equivalence"], entry["culprit"]) for entry in artifact["candidates"]]
+             for done in runs for artifact in done.json["data"]["artifacts"]]  # fmt: skip
+    assert shown[0] == shown[1]
+    assert [name for name, _, _ in shown[0]] == ["olive:a.json", "olive:b.json", "source"]
+
+
 def test_info_and_clear(cold: tuple[Path, Path], tmp_path: Path, cli: Callable[..., Finished]) -> None:
     home = Path(shutil.copytree(cold[1], tmp_path / "cache"))
     env = environment(home)
