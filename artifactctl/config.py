@@ -131,7 +131,8 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
     whole = ("outputs", "max_accuracy_drop", "search_s")
     shared = {key: value for key, value in measures.items() if key not in whole}
     latency, named = entry.get("latency") or {}, _named_providers(entry)
-    asked = (entry.get("optimize") or {}).get("recipes") or ["auto"]
+    optimize = entry.get("optimize") or {}
+    asked = optimize.get("recipes") or ["auto"]
     return ModelConfig(
         name=name,
         source=Source(kind, source[kind], source.get("weights"), inputs, source.get("opset")),
@@ -147,6 +148,7 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
         providers=tuple(named),
         license=entry.get("license"),
         own={name: own for name, value in named.items() if (own := _own(entry, value)) != OwnTerms()},
+        shapes=tuple({key: tuple(sizes) for key, sizes in item.items()} for item in optimize.get("shapes") or ()),
     )
 
 

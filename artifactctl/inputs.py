@@ -73,7 +73,7 @@ def config_digest(config: ModelConfig) -> str:
     Speed gates and budgets judge a version; they do not make another one.
     """
     made_from = {key: value for key, value in asdict(config).items() if key not in ("latency", "budgets")}
-    for late in ("license", "own"):  # keys that came later: what was built before them is unchanged
+    for late in ("license", "own", "shapes"):  # keys that came later: what was built before them is unchanged
         if not made_from[late]:
             del made_from[late]
     text = json.dumps({"recipes_version": RECIPES_VERSION} | made_from, sort_keys=True, ensure_ascii=False)

@@ -98,6 +98,7 @@ class ModelConfig:
     providers: tuple[str, ...] = ("cpu",)
     license: str | None = None  # an SPDX expression, or any text
     own: Mapping[str, OwnTerms] = field(default_factory=dict)  # by provider, only where there is something
+    shapes: tuple[Mapping[str, tuple[int, ...]], ...] = ()  # by input: sizes that a fixed model is made for
 
     def equivalence_on(self, provider: str) -> Equivalence:
         """The bounds that the model is held to on a provider."""

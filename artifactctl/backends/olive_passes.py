@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from onnx import ModelProto
+
 from artifactctl.backends import graph
-from artifactctl.backends.fingerprint import fingerprint
+from artifactctl.backends.fingerprint import identity
 from artifactctl.errors import OptimizeError
+
+MOST_KINDS = 6  # of operators that are named when they changed
+OWN_PASSES = {
+    "OnnxOptimizerPasses": "artifactctl.backends.olive_onnxoptimizer",
+    "OnnxSlimPass": "artifactctl.backends.olive_onnxslim",
+}
 
 
 def olive_load() -> str:
@@ -21,14 +31,23 @@ def olive_load() -> str:
     return str(olive.version.__version__)
 
 
-def olive_pass(name: str, config: dict[str, Any], source: str, folder: str) -> dict[str, Any]:
-    """Run one pass; the answer says whether the graph is another one afterwards."""
+def olive_pass(
+    name: str, config: dict[str, Any], source: str, folder: str, calibration: list[str] | None = None
+) -> dict[str, Any]:
+    """Run one pass; the answer says whether the graph is another one afterwards, and what is new in it.
+
+    `calibration` are the files of the samples that it calibrates with.
+    """
     from olive.hardware import DEFAULT_CPU_ACCELERATOR
     from olive.model import ONNXModelHandler
     from olive.passes.olive_pass import create_pass_from_dict
 
     target = Path(folder)
     target.mkdir(parents=True)
+    if calibration:
+        from artifactctl.backends.olive_data import data_config
+
+        config = {**config, "data_config": data_config(calibration)}
     step = create_pass_from_dict(
         _pass_class(name), config, disable_search=True, accelerator_spec=DEFAULT_CPU_ACCELERATOR
     )
@@ -36,17 +55,34 @@ def olive_pass(name: str, config: dict[str, Any], source: str, folder: str) -> d
     written = result.model_path if result is not None else None
     if not written or not Path(written).is_file():
         raise OptimizeError(f"Olive's pass {name} gave no model")
-    changed = fingerprint(written) != fingerprint(source)
-    return {"path": str(written), "changed": changed} | graph.describe(graph.load(Path(written), with_data=False))
+    return _outcome(Path(written), Path(source))
+
+
+def _outcome(written: Path, source: Path) -> dict[str, Any]:
+    model, before = graph.load(written, with_data=False), graph.load(source, with_data=False)
+    changed = identity(str(written)) != identity(str(source))
+    what = difference(operators_of(before), operators_of(model)) if changed else ""
+    return {"path": str(written), "changed": changed, "what": what} | graph.describe(model)
+
+
+def operators_of(model: ModelProto) -> Counter[str]:
+    return Counter(node.op_type for node in graph.nodes(model) if node.op_type != "Constant")
+
+
+def difference(before: Counter[str], after: Counter[str]) -> str:
+    """Operators that came and went, most of them first."""
+    moved = {kind: after[kind] - before[kind] for kind in {*before, *after} if after[kind] != before[kind]}
+    ranked = sorted(moved, key=lambda kind: (-abs(moved[kind]), kind))
+    shown = [f"{moved[kind]:+d} {kind}".replace("-", "−") for kind in ranked[:MOST_KINDS]]
+    more = [f"{len(ranked) - MOST_KINDS} more kinds"] if len(ranked) > MOST_KINDS else []
+    return ", ".join([*shown, *more]) or "the same operators, with other values or types"
 
 
 def _pass_class(name: str) -> Any:
     from olive.package_config import OlivePackageConfig
 
-    if name == "OnnxOptimizerPasses":
-        from artifactctl.backends.olive_onnxoptimizer import OnnxOptimizerPasses
-
-        return OnnxOptimizerPasses
+    if name in OWN_PASSES:
+        return getattr(importlib.import_module(OWN_PASSES[name]), name)
     return OlivePackageConfig.load_default_config().import_pass_module(name)
 
 
@@ -75,11 +111,10 @@ def olive_run(config: str, source: str, folder: str, passes: int | None = None) 
     files = [best] if best.is_file() else sorted(best.glob("*.onnx"))
     if len(files) != 1:
         raise OptimizeError(f"Olive gave {len(files)} ONNX files where one is needed")
-    changed = fingerprint(str(files[0])) != fingerprint(source)
     kept = target / "result"
     shutil.copytree(files[0].parent, kept)
     written = kept / files[0].name
-    return {"path": str(written), "changed": changed} | graph.describe(graph.load(written, with_data=False))
+    return _outcome(written, Path(source))
 
 
 def _known_passes(passes: dict[str, Any]) -> None:

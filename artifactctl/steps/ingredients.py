@@ -1,0 +1,182 @@
+"""What a recipe's passes need beyond their fixed settings: facts of the graph, calibration samples, nodes to spare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from artifactctl import recipes
+from artifactctl.crew import Crew
+from artifactctl.errors import ConfigError
+from artifactctl.inputs import recorded_name
+from artifactctl.records import ReferenceModel
+
+HALF_LIMIT = 1e4  # ONNX Runtime's converter clips constants there; values unseen may be some times larger
+BYTE_LIMIT = 1e6  # a mask, not an activation: 256 steps of it leave nothing of anything else
+WATCHED = 4  # samples that are run with every value exposed
+MOST_SETS = 64  # of samples to calibrate with
+STEADY = ("normal", "uniform", "pixels")  # kinds of made-up inputs without outliers
+MAY_SATURATE = ("cpu", "cpu-windows")  # x64, with or without VNNI: nobody knows where it will run
+
+
+@dataclass(frozen=True, slots=True)
+class Pantry:
+    """What all recipes of a build share."""
+
+    facts: Mapping[str, Any]
+    calibration: tuple[str, ...] = ()
+    calibrated_on: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Settings for one pass; `path` is the model in place of the one before it, `note` what to say of it."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """Where a portion is made."""
+
+    reference: ReferenceModel
+    pantry: Pantry
+    current: Path  # the model that the pass will get
+    shape: Mapping[str, tuple[int, ...]]
+    scratch: Path
+    crew: Crew
+
+
+def stock(reference: ReferenceModel, names: Sequence[str], scratch: Path, crew: Crew) -> Pantry:
+    """Ask for it before Olive is: shapes and calibration data that do not fit are the user's to mend."""
+    config = reference.source.config
+    facts = crew.ask("runner", "recipe_facts", path=str(reference.path)) | {"shapes": bool(config.shapes)}
+    for shape in config.shapes:
+        _demand_shape(shape, facts["inputs"])
+    if config.data.calibration:
+        asked = {"calibration": str(reference.source.root / config.data.calibration)}
+        plan, place = {"inputs": reference.plan["inputs"]}, str(scratch / "calibration")
+        files = crew.ask("runner", "write_calibration", plan=plan, folder=place, **asked)
+        return Pantry(facts, tuple(files), recorded_name(config.data.calibration))
+    if not recipes.CALIBRATED.intersection(names):
+        return Pantry(facts)
+    return Pantry(facts, *_from_samples(reference))
+
+
+def _demand_shape(shape: Mapping[str, tuple[int, ...]], inputs: Sequence[Mapping[str, Any]]) -> None:
+    known = {value["name"]: value["shape"] for value in inputs}
+    for name, sizes in shape.items():
+        if name not in known:
+            message = f"optimize.shapes names {name!r}, but the model's inputs are {', '.join(known)}"
+            raise ConfigError(message, hint="Correct the name; 'artifactctl inspect FILE' lists the inputs.")
+        own = known[name]
+        pairs = list(zip(own or (), sizes, strict=False))
+        wrong = own is not None and len(own) != len(sizes)
+        if wrong or any(isinstance(have, int) and have != want for have, want in pairs):
+            message = f"optimize.shapes: {name!r} cannot be {list(sizes)}, because the model takes {own}"
+            raise ConfigError(message, hint="Give a whole shape; only sizes that have a name can be chosen.")
+
+
+def _from_samples(reference: ReferenceModel) -> tuple[tuple[str, ...], str]:
+    """The user's own samples, else made-up ones without outliers; all of one size."""
+    entries = reference.plan["entries"]
+    own = [number for number, entry in entries.items() if entry["origin"] == "data"]
+    made = [number for number, entry in entries.items() if entry.get("kind") in STEADY]
+    chosen = own or made or list(entries)
+    alike = [number for number in chosen if _size(entries[number]) == _size(entries[chosen[0]])]
+    what = "data.samples" if own else "made-up samples"
+    return tuple(str(reference.samples / f"{number}.npz") for number in alike[:MOST_SETS]), what
+
+
+def _size(entry: Mapping[str, Any]) -> tuple[Any, Any]:
+    return entry["rows"], entry.get("dims")
+
+
+def _transformer(counter: Counter) -> Portion:
+    facts = counter.pantry.facts
+    blocks = f"{facts['attention']} attention block{'s' if facts['attention'] > 1 else ''}"
+    return Portion({"model_type": facts["transformer"]}, note=f"as {facts['transformer']}, {blocks}")
+
+
+def _shape(counter: Counter) -> Portion:
+    names = list(counter.shape)
+    shapes = [list(counter.shape[name]) for name in names]
+    note = ", ".join(f"{name} {sizes}" for name, sizes in zip(names, shapes, strict=True))
+    return Portion({"input_name": names, "input_shape": shapes}, note=note)
+
+
+def _calibration(counter: Counter) -> Portion:
+    pantry = counter.pantry
+    return Portion(note=f"calibrated on {len(pantry.calibration)} sets of {pantry.calibrated_on}")
+
+
+def _moderate(counter: Counter) -> Portion:
+    """Masks of attention would spoil the scale of what is added to them."""
+    nodes, named = _extremes(counter, counter.pantry.calibration)
+    spared = [node["name"] for node in nodes if node["score"] or _over(node, BYTE_LIMIT)]
+    note = f"{len(spared)} nodes with masks or huge values left out" if spared else ""
+    return Portion({"nodes_to_exclude": spared}, named, note)
+
+
+def _narrow(counter: Counter) -> Portion | str:
+    entries = counter.reference.plan["entries"]
+    files = [str(counter.reference.samples / f"{number}.npz") for number in entries]
+    nodes, named = _extremes(counter, files)
+    kept = [node for node in nodes if _over(node, HALF_LIMIT)]
+    if not kept:
+        return "does not apply: nothing in it is too large for float16, so it would be fp16 itself"
+    kinds = ", ".join(sorted({node["operator"] for node in kept}))
+    note = f"{len(kept)} of {len(nodes)} nodes kept in float32 ({kinds})"
+    return Portion({"node_block_list": [node["name"] for node in kept]}, named, note)
+
+
+def _reduced(counter: Counter) -> Portion:
+    """By the weights and by where it must run, never by the machine that builds."""
+    providers = counter.reference.source.config.providers
+    if not set(providers) & set(MAY_SATURATE):
+        return Portion({"reduce_range": False})
+    layers = counter.crew.ask("runner", "saturating_layers", path=str(counter.current))
+    note = f"weights in 7 bits: {len(layers)} layers could saturate CPUs without VNNI" if layers else ""
+    return Portion({"reduce_range": bool(layers)}, note=note)
+
+
+def _extremes(counter: Counter, files: Sequence[str]) -> tuple[list[dict[str, Any]], Path]:
+    """Samples from the whole list, spread evenly."""
+    step = max(1, len(files) // WATCHED)
+    named = counter.scratch / "model.onnx"
+    nodes: list[dict[str, Any]] = counter.crew.ask(
+        "runner", "node_extremes", path=str(counter.current), samples=list(files[::step][:WATCHED]),
+        settings=asdict(counter.reference.session), named=str(named),
+    )  # fmt: skip
+    return nodes, named
+
+
+def _over(node: Mapping[str, Any], limit: float) -> bool:
+    return node["largest"] is None or node["largest"] > limit
+
+
+INGREDIENTS: dict[str, Callable[[Counter], Portion | str]] = {
+    "transformer": _transformer,
+    "shape": _shape,
+    "calibration": _calibration,
+    "moderate": _moderate,
+    "narrow": _narrow,
+    "reduced": _reduced,
+}
+
+
+def fill(step: recipes.OlivePass, counter: Counter) -> Portion | str:
+    """Everything that a pass needs together; a text says why it cannot be had."""
+    config, path, notes = dict(step.config), counter.current, list[str]()
+    for name in step.fills:
+        portion = INGREDIENTS[name](counter)
+        if isinstance(portion, str):
+            return portion
+        config |= portion.config
+        path = portion.path or path
+        notes += [portion.note] if portion.note else []
+    return Portion(config, path, "; ".join(notes))
