@@ -22,6 +22,8 @@ class OlivePass:
     config: Mapping[str, Any]
     required: bool = True
     for_cpu: bool = False  # it writes operators that only ONNX Runtime's own CPU kernels have
+    below_opset: int | None = None  # only for models of an older opset than this one
+    must_add: frozenset[str] = frozenset()  # at least one of these operators, or it did nothing to speak of
     fills: tuple[str, ...] = ()  # settings that depend on the model and its samples: steps/ingredients.py
 
 
@@ -69,7 +71,15 @@ _REWRITES = (
     _ORT_EXTENDED,
 )
 _HALF = {"keep_io_types": True}
-_FOLDED = OlivePass("preparation for quantization", "OnnxQuantizationPreprocess", {}, required=False)
+# symbolic shape inference fails on many real models, and quantization does not need it
+_FOLDED = OlivePass(
+    "preparation for quantization", "OnnxQuantizationPreprocess", {"skip_symbolic_shape": True}, required=False
+)
+_OPSET_13 = OlivePass(  # the first with scales for each channel
+    "conversion to opset 13", "OnnxOpVersionConversion", {"target_opset": 13}, below_opset=13
+)
+_FUSED = frozenset({"Attention", "MultiHeadAttention", "SkipLayerNormalization", "EmbedLayerNormalization"})
+_FUSED |= {"LayerNormalization", "SimplifiedLayerNormalization", "BiasGelu", "FastGelu", "Gelu", "RotaryEmbedding"}
 # Operators that int8 kernels make faster, and those between them that pass int8 on. Not Softmax, norms and the like:
 # they are cheap, and lose most.
 _STATIC_OPERATORS = [
@@ -100,12 +110,12 @@ def _static(name: str, method: str, *, auto: bool) -> Recipe:
     }
     label = f"static int8 quantization, calibrated by {method}"
     step = OlivePass(label, "OnnxStaticQuantization", settings, fills=("calibration", "moderate", "reduced"))
-    return Recipe(name, (_FOLDED, step), "float32 weights in Conv, MatMul or Gemm", _PRODUCTS, auto=auto)
+    return Recipe(name, (_OPSET_13, _FOLDED, step), "float32 weights in Conv, MatMul or Gemm", _PRODUCTS, auto=auto)
 
 
 def _int4(name: str, block: int) -> Recipe:
     settings = {"bits": 4, "block_size": block, "is_symmetric": True}
-    step = OlivePass(f"int4 weights in blocks of {block}", "OnnxBlockWiseRtnQuantization", settings)
+    step = OlivePass(f"int4 weights in blocks of {block}", "OnnxBlockWiseRtnQuantization", settings, fills=("inside",))
     return Recipe(name, (step,), "float32 weights in MatMul or Gather", frozenset({"MatMul", "Gather"}), auto=False)
 
 
@@ -130,6 +140,7 @@ RECIPES = {
                     "OrtTransformersOptimization",
                     {"opt_level": 1},
                     for_cpu=True,
+                    must_add=_FUSED,
                     fills=("transformer",),
                 ),
             ),
@@ -232,6 +243,10 @@ def expand(config: ModelConfig) -> tuple[list[str], bool]:
 
 
 def _worth(recipe: Recipe, config: ModelConfig) -> bool:
-    """Sizes are fixed only for those who say which: such a model refuses what its source takes."""
+    """Not what nobody asked for (a model of fixed sizes refuses what its source takes), nor what cannot win there."""
     on_cpu = PROVIDERS[config.providers[0]].execution_provider == CPU
-    return recipe.auto and (recipe.auto_on_cpu or not on_cpu) and (recipe.name != FIXED or bool(config.shapes))
+    if recipe.name == FIXED and not config.shapes:
+        return False
+    if recipe.name in CALIBRATED and not (config.data.calibration or config.data.samples):
+        return False  # ranges of made-up inputs are nobody's ranges
+    return recipe.auto and (recipe.auto_on_cpu or not on_cpu)

@@ -21,7 +21,8 @@ SQUARES |= {"InstanceNormalization", "GroupNormalization", "SimplifiedLayerNorma
 
 
 def node_extremes(path: str, samples: list[str], settings: dict[str, Any], named: str) -> list[dict[str, Any]]:
-    """Of each node the largest number that goes in or comes out; None where it is not finite.
+    """Of each node the largest number that goes in or comes out (None where it is not finite), and where it stands:
+    before a Softmax of attention (score), or at the end (last).
 
     Passes know nodes by their names, so `named` is written: the same model, in which each has one of its own.
     """
@@ -33,10 +34,10 @@ def node_extremes(path: str, samples: list[str], settings: dict[str, Any], named
     for sample in samples:
         for name, largest in _seen(model, read_sample(Path(sample))["inputs"], settings).items():
             values[name] = max(values.get(name, 0.0), largest)
-    scores = Attention(model).scores
+    scores, answers = Attention(model).scores, {value.name for value in model.graph.output}
     return [
         {"name": node.name, "operator": node.op_type, "largest": largest if math.isfinite(largest) else None}
-        | {"score": not scores.isdisjoint(node.output)}
+        | {"score": not scores.isdisjoint(node.output), "last": not answers.isdisjoint(node.output)}
         for node in model.graph.node
         for largest in [_largest(node, values)]
     ]

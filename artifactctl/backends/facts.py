@@ -15,7 +15,9 @@ from artifactctl.backends.tensors import constant_of
 
 WEIGHTED = {"MatMul": 1, "Gemm": 1, "Conv": 1, "ConvTranspose": 1, "Gather": 0, "LSTM": 1, "GRU": 1}
 _BETWEEN = {"Add", "Mul", "Div", "Sub", "Where", "Cast", "Identity", "Dropout", "Reshape", "Transpose", "Clip", "Max"}
+_BETWEEN |= {"Squeeze", "Unsqueeze"}
 _WHOLE = ("Attention", "MultiHeadAttention", "GroupQueryAttention")
+_PRODUCERS = {"tf2onnx": "bert_tf", "keras2onnx": "bert_keras"}  # they write attention in other words
 _NEAR = 6  # nodes between the product of queries and keys and its Softmax
 PAIR_LIMIT = 128  # two products of a byte and these still fit 16 bits: 255 · 128 < 2¹⁵
 
@@ -97,6 +99,8 @@ class Attention:
 
 def _model_type(model: ModelProto, inputs: list[dict[str, Any]]) -> str:
     """As ONNX Runtime's optimizer names them; "bert" is its general encoder."""
+    if model.producer_name in _PRODUCERS:
+        return _PRODUCERS[model.producer_name]
     if any("past" in value["name"].lower() for value in inputs):
         return "gpt2"
     image = any(len(value["shape"] or ()) == 4 and value["dtype"].startswith("float") for value in inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import shutil
@@ -13,9 +14,10 @@ from onnx import ModelProto
 
 from artifactctl.backends import graph
 from artifactctl.backends.fingerprint import identity
+from artifactctl.backends.messages import first_line
 from artifactctl.errors import OptimizeError
 
-MOST_KINDS = 6  # of operators that are named when they changed
+MOST_KINDS = 5  # of operators that are named when they came, or went
 OWN_PASSES = {
     "OnnxOptimizerPasses": "artifactctl.backends.olive_onnxoptimizer",
     "OnnxSlimPass": "artifactctl.backends.olive_onnxslim",
@@ -38,20 +40,26 @@ def olive_pass(
 
     `calibration` are the files of the samples that it calibrates with.
     """
+    from olive.exception import OlivePassError
     from olive.hardware import DEFAULT_CPU_ACCELERATOR
     from olive.model import ONNXModelHandler
     from olive.passes.olive_pass import create_pass_from_dict
 
     target = Path(folder)
     target.mkdir(parents=True)
+    histograms: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if calibration:
-        from artifactctl.backends.olive_data import data_config
+        from artifactctl.backends.olive_data import data_config, fine_histograms
 
-        config = {**config, "data_config": data_config(calibration)}
+        config, histograms = {**config, "data_config": data_config(calibration)}, fine_histograms()
     step = create_pass_from_dict(
         _pass_class(name), config, disable_search=True, accelerator_spec=DEFAULT_CPU_ACCELERATOR
     )
-    result = step.run(ONNXModelHandler(model_path=source), str(target / "model.onnx"))
+    try:
+        with histograms:
+            result = step.run(ONNXModelHandler(model_path=source), str(target / "model.onnx"))
+    except OlivePassError as error:  # it says only that something failed; what did stands behind it
+        raise OptimizeError(first_line(error.__cause__ if isinstance(error.__cause__, Exception) else error)) from None
     written = result.model_path if result is not None else None
     if not written or not Path(written).is_file():
         raise OptimizeError(f"Olive's pass {name} gave no model")
@@ -61,8 +69,9 @@ def olive_pass(
 def _outcome(written: Path, source: Path) -> dict[str, Any]:
     model, before = graph.load(written, with_data=False), graph.load(source, with_data=False)
     changed = identity(str(written)) != identity(str(source))
-    what = difference(operators_of(before), operators_of(model)) if changed else ""
-    return {"path": str(written), "changed": changed, "what": what} | graph.describe(model)
+    old, new = operators_of(before), operators_of(model)
+    answer = {"path": str(written), "changed": changed, "what": difference(old, new) if changed else ""}
+    return answer | {"added": sorted(new - old)} | graph.describe(model)
 
 
 def operators_of(model: ModelProto) -> Counter[str]:
@@ -70,12 +79,16 @@ def operators_of(model: ModelProto) -> Counter[str]:
 
 
 def difference(before: Counter[str], after: Counter[str]) -> str:
-    """Operators that came and went, most of them first."""
-    moved = {kind: after[kind] - before[kind] for kind in {*before, *after} if after[kind] != before[kind]}
-    ranked = sorted(moved, key=lambda kind: (-abs(moved[kind]), kind))
-    shown = [f"{moved[kind]:+d} {kind}".replace("-", "−") for kind in ranked[:MOST_KINDS]]
-    more = [f"{len(ranked) - MOST_KINDS} more kinds"] if len(ranked) > MOST_KINDS else []
-    return ", ".join([*shown, *more]) or "the same operators, with other values or types"
+    """Operators that came, then those that went; most of them first."""
+    parts = [_listed("+", after - before), _listed("−", before - after)]
+    return ", ".join(part for part in parts if part) or "the same operators, with other values or types"
+
+
+def _listed(sign: str, counts: Counter[str]) -> str:
+    ranked = sorted(counts, key=lambda kind: (-counts[kind], kind))
+    shown = [f"{sign}{counts[kind]} {kind}" for kind in ranked[:MOST_KINDS]]
+    rest = sum(counts[kind] for kind in ranked[MOST_KINDS:])
+    return ", ".join([*shown, *([f"{sign}{rest} others"] if rest else [])])
 
 
 def _pass_class(name: str) -> Any:

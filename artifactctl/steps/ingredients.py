@@ -17,7 +17,7 @@ HALF_LIMIT = 1e4  # ONNX Runtime's converter clips constants there; values unsee
 BYTE_LIMIT = 1e6  # a mask, not an activation: 256 steps of it leave nothing of anything else
 WATCHED = 4  # samples that are run with every value exposed
 MOST_SETS = 64  # of samples to calibrate with
-STEADY = ("normal", "uniform", "pixels")  # kinds of made-up inputs without outliers
+STEADY = ("normal", "uniform", "pixels")
 MAY_SATURATE = ("cpu", "cpu-windows")  # x64, with or without VNNI: nobody knows where it will run
 
 
@@ -46,6 +46,7 @@ class Counter:
     reference: ReferenceModel
     pantry: Pantry
     current: Path  # the model that the pass will get
+    step: recipes.OlivePass
     shape: Mapping[str, tuple[int, ...]]
     scratch: Path
     crew: Crew
@@ -119,7 +120,13 @@ def _moderate(counter: Counter) -> Portion:
     nodes, named = _extremes(counter, counter.pantry.calibration)
     spared = [node["name"] for node in nodes if node["score"] or _over(node, BYTE_LIMIT)]
     note = f"{len(spared)} nodes with masks or huge values left out" if spared else ""
-    return Portion({"nodes_to_exclude": spared}, named, note)
+    config: dict[str, Any] = {"nodes_to_exclude": spared}
+    if counter.step.config["calibrate_method"] == "Entropy":
+        # it makes histograms of what it will not quantize too, and of such values there are none
+        huge = {node["operator"] for node in nodes if _over(node, BYTE_LIMIT)}
+        wanted = counter.step.config["op_types_to_quantize"]
+        config["op_types_to_quantize"] = [kind for kind in wanted if kind not in huge]
+    return Portion(config, named, note)
 
 
 def _narrow(counter: Counter) -> Portion | str:
@@ -144,6 +151,13 @@ def _reduced(counter: Counter) -> Portion:
     return Portion({"reduce_range": bool(layers)}, note=note)
 
 
+def _inside(counter: Counter) -> Portion:
+    """Olive's pass gives the output of the model another name, where a node that it replaces makes it."""
+    nodes, named = _extremes(counter, ())
+    last = [node["name"] for node in nodes if node["last"]]
+    return Portion({"nodes_to_exclude": last}, named)
+
+
 def _extremes(counter: Counter, files: Sequence[str]) -> tuple[list[dict[str, Any]], Path]:
     """Samples from the whole list, spread evenly."""
     step = max(1, len(files) // WATCHED)
@@ -165,14 +179,15 @@ INGREDIENTS: dict[str, Callable[[Counter], Portion | str]] = {
     "calibration": _calibration,
     "moderate": _moderate,
     "narrow": _narrow,
+    "inside": _inside,
     "reduced": _reduced,
 }
 
 
-def fill(step: recipes.OlivePass, counter: Counter) -> Portion | str:
+def fill(counter: Counter) -> Portion | str:
     """Everything that a pass needs together; a text says why it cannot be had."""
-    config, path, notes = dict(step.config), counter.current, list[str]()
-    for name in step.fills:
+    config, path, notes = dict(counter.step.config), counter.current, list[str]()
+    for name in counter.step.fills:
         portion = INGREDIENTS[name](counter)
         if isinstance(portion, str):
             return portion

@@ -80,13 +80,14 @@ def _run_passes(kitchen: Kitchen, start: Path, name: str, recipe: recipes.Recipe
     stages: list[tuple[str, Path]] = []
     elsewhere = [name for name in config.providers if PROVIDERS[name].execution_provider != CPU]
     for position, step in enumerate(recipe.passes):
+        if step.below_opset and reference.opset >= step.below_opset:
+            continue
         if step.for_cpu and elsewhere:
             why = f"it fuses for the CPU, and the model must also run on {', '.join(elsewhere)}"
             results.append(PassResult(step.label, "left-out", why))
             continue
         target = scratch / "recipes" / name / str(position)
-        counter = Counter(reference, kitchen.pantry, current, fixed or {}, target / "named", crew)
-        portion = fill(step, counter)
+        portion = fill(Counter(reference, kitchen.pantry, current, step, fixed or {}, target / "named", crew))
         if isinstance(portion, str):
             return Candidate(name, None, precision, passes=tuple(results), failure=portion)
         calibration = list(kitchen.pantry.calibration) if "calibration" in step.fills else None
@@ -107,13 +108,18 @@ def _run_passes(kitchen: Kitchen, start: Path, name: str, recipe: recipes.Recipe
                     died=found.startswith(DIED),
                 )
             continue
-        said = "; ".join(text for text in (portion.note, found["what"]) if text)
+        if step.must_add and not step.must_add & set(found["added"]):
+            found["changed"] = False
+        said = "; ".join(text for text in (portion.note, found["what"]) if text and found["changed"])
         results.append(PassResult(step.label, "changed" if found["changed"] else "unchanged", said))
         if found["changed"]:
             current, precision = Path(found["path"]), found["precision"]
             stages.append((step.label, current))
-        elif step.required and len(recipe.passes) > 1:  # what the others do without it is another recipe
-            reason = f"changed nothing: {step.label} left the graph as it was"
+        elif step.required and (
+            step.must_add or len(recipe.passes) > 1
+        ):  # what the others do without it is another recipe
+            why = "found nothing that it could fuse" if step.must_add else "left the graph as it was"
+            reason = f"changed nothing: {step.label} {why}"
             return Candidate(name, None, precision, passes=tuple(results), failure=reason)
     finished = _finish(name, current, precision, results, scratch, crew)
     return replace(finished, stages=tuple(stages), fixed=fixed)
