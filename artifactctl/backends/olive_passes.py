@@ -81,7 +81,7 @@ def operators_of(model: ModelProto) -> Counter[str]:
 def difference(before: Counter[str], after: Counter[str]) -> str:
     """Operators that came, then those that went; most of them first."""
     parts = [_listed("+", after - before), _listed("−", before - after)]
-    return ", ".join(part for part in parts if part) or "the same operators, with other values or types"
+    return ", ".join(part for part in parts if part) or "the same operators, with other values, types or sizes"
 
 
 def _listed(sign: str, counts: Counter[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ class Pantry:
     """What all recipes of a build share."""
 
     facts: Mapping[str, Any]
+    shapes: tuple[Mapping[str, tuple[int, ...]], ...] = ()  # of every input, for each of optimize.shapes
     calibration: tuple[str, ...] = ()
     calibrated_on: str = ""
 
@@ -56,30 +57,47 @@ def stock(reference: ReferenceModel, names: Sequence[str], scratch: Path, crew: 
     """Ask for it before Olive is: shapes and calibration data that do not fit are the user's to mend."""
     config = reference.source.config
     facts = crew.ask("runner", "recipe_facts", path=str(reference.path)) | {"shapes": bool(config.shapes)}
-    for shape in config.shapes:
-        _demand_shape(shape, facts["inputs"])
+    pantry = Pantry(facts, tuple(whole_shape(shape, facts["inputs"]) for shape in config.shapes))
     if config.data.calibration:
         asked = {"calibration": str(reference.source.root / config.data.calibration)}
         plan, place = {"inputs": reference.plan["inputs"]}, str(scratch / "calibration")
         files = crew.ask("runner", "write_calibration", plan=plan, folder=place, **asked)
-        return Pantry(facts, tuple(files), recorded_name(config.data.calibration))
+        return replace(pantry, calibration=tuple(files), calibrated_on=recorded_name(config.data.calibration))
     if not recipes.CALIBRATED.intersection(names):
-        return Pantry(facts)
-    return Pantry(facts, *_from_samples(reference))
+        return pantry
+    samples, what = _from_samples(reference)
+    return replace(pantry, calibration=samples, calibrated_on=what)
 
 
-def _demand_shape(shape: Mapping[str, tuple[int, ...]], inputs: Sequence[Mapping[str, Any]]) -> None:
+def whole_shape(
+    shape: Mapping[str, tuple[int, ...]], inputs: Sequence[Mapping[str, Any]]
+) -> dict[str, tuple[int, ...]]:
+    """A shape for every input: sizes that share a name are one; a ConfigError where they are not, or one is missing."""
     known = {value["name"]: value["shape"] for value in inputs}
-    for name, sizes in shape.items():
+    sizes: dict[str, int] = {}
+    for name, asked in shape.items():
         if name not in known:
             message = f"optimize.shapes names {name!r}, but the model's inputs are {', '.join(known)}"
             raise ConfigError(message, hint="Correct the name; 'artifactctl inspect FILE' lists the inputs.")
         own = known[name]
-        pairs = list(zip(own or (), sizes, strict=False))
-        wrong = own is not None and len(own) != len(sizes)
-        if wrong or any(isinstance(have, int) and have != want for have, want in pairs):
-            message = f"optimize.shapes: {name!r} cannot be {list(sizes)}, because the model takes {own}"
-            raise ConfigError(message, hint="Give a whole shape; only sizes that have a name can be chosen.")
+        fits = own is None or len(own) == len(asked)
+        for have, want in zip(own or (), asked, strict=False):
+            fits = (
+                fits and (have if isinstance(have, int) else sizes.setdefault(str(have or (name, want)), want)) == want
+            )
+        if not fits:
+            message = f"optimize.shapes: {name!r} cannot be {list(asked)}, because the model takes {own}"
+            hint = "Give a whole shape; only sizes that have a name can be chosen, and each name has one size."
+            raise ConfigError(message, hint=hint)
+    found = dict(shape)
+    for name, own in known.items():
+        if name not in found:
+            made = [size if isinstance(size, int) else sizes.get(str(size)) for size in own or (None,)]
+            if any(size is None for size in made):
+                message = f"optimize.shapes leaves sizes of {name!r} free: {own}"
+                raise ConfigError(message, hint=f"Add its shape: {{{name}: [1, …]}}.")
+            found[name] = tuple(size for size in made if size is not None)
+    return found
 
 
 def _from_samples(reference: ReferenceModel) -> tuple[tuple[str, ...], str]:

@@ -75,7 +75,7 @@ def _distinct(candidate: Candidate, before: Sequence[Tried]) -> Candidate:
 def _run_passes(kitchen: Kitchen, start: Path, name: str, recipe: recipes.Recipe) -> Candidate:
     reference, scratch, crew = kitchen.reference, kitchen.scratch, kitchen.crew
     config = reference.source.config
-    fixed = config.shapes[recipes.shape_of(name)] if recipe.name == recipes.FIXED else None
+    fixed = kitchen.pantry.shapes[recipes.shape_of(name)] if recipe.name == recipes.FIXED else None
     current, results, precision = start, list[PassResult](), reference.precision
     stages: list[tuple[str, Path]] = []
     elsewhere = [name for name in config.providers if PROVIDERS[name].execution_provider != CPU]
