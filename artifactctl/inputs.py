@@ -15,6 +15,8 @@ from artifactctl.pointers import pointer_in
 from artifactctl.project import ModelConfig
 from artifactctl.recipes import OLIVE_PREFIX, RECIPES_VERSION
 
+LATE_KEYS = ("license", "own", "min_runtime", "shapes")  # what was built before they came is unchanged
+
 
 def declared_files(config: ModelConfig, root: Path) -> dict[str, Path]:
     """The files that the configuration names, under the names that metadata records (never an absolute path)."""
@@ -73,7 +75,7 @@ def config_digest(config: ModelConfig) -> str:
     Speed gates and budgets judge a version; they do not make another one.
     """
     made_from = {key: value for key, value in asdict(config).items() if key not in ("latency", "budgets")}
-    for late in ("license", "own", "min_runtime"):  # keys that came later: what was built before them is unchanged
+    for late in LATE_KEYS:
         if not made_from[late]:
             del made_from[late]
     text = json.dumps({"recipes_version": RECIPES_VERSION} | made_from, sort_keys=True, ensure_ascii=False)

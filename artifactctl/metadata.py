@@ -154,6 +154,9 @@ def render_card(metadata: Mapping[str, Any]) -> str:
 def warnings(meta: Mapping[str, Any]) -> list[str]:
     """What a reader must know before believing the proof."""
     found = coverage_texts(meta)
+    if fixed := meta["model"].get("fixed"):
+        sizes = ", ".join(f"{name} {shape}" for name, shape in fixed.items())
+        found.append(f"made for one shape only, {sizes}; the source takes others, and nothing is proved there")
     vacuous = [output["name"] for output in meta["equivalence"]["outputs"] if output["vacuous"]]
     if vacuous:
         found.append(f"constant over all samples, so nothing is proved about: {', '.join(vacuous)}")

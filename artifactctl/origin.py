@@ -12,7 +12,7 @@ from artifactctl import __version__, config, git
 from artifactctl.errors import SourceError
 from artifactctl.inputs import Difference, config_digest, differences
 from artifactctl.project import ModelConfig, Project
-from artifactctl.recipes import AUTO, RECIPES
+from artifactctl.recipes import AUTO, OLIVE_PREFIX, base_of
 from artifactctl.records import SOURCE_RECIPE
 from artifactctl.steps.sides import find_source
 from artifactctl.versions import folder_name
@@ -65,9 +65,10 @@ def _candidates(path: Path, metadata: Mapping[str, Any], project: Project | None
 
 def _as_recorded(candidate: ModelConfig, metadata: Mapping[str, Any]) -> ModelConfig | None:
     """With the recipes and the provider that the command line gave, if it did; None where that does not explain it."""
-    tried = [entry["recipe"] for entry in metadata["recipe"]["candidates"] if entry["recipe"] != SOURCE_RECIPE]
+    named = [entry["recipe"] for entry in metadata["recipe"]["candidates"] if entry["recipe"] != SOURCE_RECIPE]
+    tried = list(dict.fromkeys(map(base_of, named)))
     orders = permutations(tried) if len(tried) <= MOST_ORDERED else [tuple(tried)]
-    lists = [candidate.recipes, (AUTO, *(name for name in tried if name not in RECIPES)), *orders]
+    lists = [candidate.recipes, (AUTO, *(name for name in tried if name.startswith(OLIVE_PREFIX))), *orders]
     for recipes in dict.fromkeys(lists):
         for providers in dict.fromkeys((candidate.providers, (metadata["session"]["provider"],))):
             asked = replace(candidate, recipes=recipes, providers=providers)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,10 @@ from artifactctl.steps.assemble import assemble
 from artifactctl.steps.choose import any_holds, choose, choose_again
 from artifactctl.steps.diff import release_notes
 from artifactctl.steps.explain import explain
-from artifactctl.steps.export import make_reference
+from artifactctl.steps.export import fixed_reference, make_reference
+from artifactctl.steps.ingredients import Kitchen, stock
 from artifactctl.steps.measure import measure, sample_of
-from artifactctl.steps.optimize import check_olive_file
+from artifactctl.steps.optimize import check_olive_file, optimize
 from artifactctl.steps.package import package as make_package
 from artifactctl.steps.portable import demand_promise, hold
 from artifactctl.steps.preflight import choose as choose_target
@@ -53,6 +55,7 @@ def build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
         say("measuring against the source in pairs")
         measured = _measure(reference, tried, crew)
         choice = choose(measured, _source_itself(reference, measured, crew))
+        reference = choice.chosen.own or reference
         standing = _against_the_past(reference, choice, request.home, crew, say)
         demand_not_slower(standing, choice, crew)
         demand_same_files(reference.source.files, request.config, request.root)
@@ -67,7 +70,9 @@ def rebuild(request: BuildRequest, recorded: Mapping[str, Any], crew: Crew, say:
         source = Tried(_reference_form(reference), reference.itself)
         choice = choose_again(tried, source, recorded["recipe"]["candidates"])
         demand_same_files(reference.source.files, request.config, request.root)
-        return choice if isinstance(choice, str) else assemble(reference, choice, {}, request.home, scratch, crew)
+        if isinstance(choice, str):
+            return choice
+        return assemble(choice.chosen.own or reference, choice, {}, request.home, scratch, crew)
 
 
 @contextlib.contextmanager
@@ -77,7 +82,7 @@ def _at_work(request: BuildRequest, crew: Crew) -> Iterator[Path]:
     check_files(config, request.root)
     if find_spec("olive") is None:
         raise NotAvailable("Olive is not installed, and every recipe needs it", hint="pip install 'artifactctl[build]'")
-    for name in recipes.expand(config.recipes)[0]:
+    for name in recipes.expand(config)[0]:
         if name.startswith(recipes.OLIVE_PREFIX):
             file = name.removeprefix(recipes.OLIVE_PREFIX)
             check_olive_file(request.root / file, file)
@@ -91,7 +96,7 @@ def _at_work(request: BuildRequest, crew: Crew) -> Iterator[Path]:
 def _candidates(request: BuildRequest, scratch: Path, crew: Crew, say: Say) -> tuple[ReferenceModel, list[Tried]]:
     """The source's own answers, and every recipe proved against them."""
     config = request.config
-    names, named_by_user = recipes.expand(config.recipes)
+    names, named_by_user = recipes.expand(config)
     if warned := licences.warning(config.license):
         say(f"warning: {warned}")
     reuse = Reuse(request, say)
@@ -102,29 +107,37 @@ def _candidates(request: BuildRequest, scratch: Path, crew: Crew, say: Say) -> t
     say("asking the source for its answers")
     reference = make_reference(source, config.providers[0], scratch, crew)
     demand_promise(reference, crew)
-    tried = [_try(reference, name, scratch, crew, say, reuse) for name in names]
+    kitchen = Kitchen(reference, stock(reference, names, scratch, crew), scratch, crew)
+    tried: list[Tried] = []
+    for name in names:
+        tried.append(_try(kitchen, name, tried, reuse, say))
     reuse.remember()
     reference, tried = search(reference, tried, scratch, crew)
-    tried = [explain(reference, item, scratch, crew) for item in tried]
+    tried = [explain(item.own or reference, item, scratch, crew) for item in tried]
     if named_by_user and all(item.candidate.broken for item in tried):
         reasons = "\n".join(f"  {item.candidate.recipe}: {item.candidate.failure}" for item in tried)
         raise OptimizeError(f"no recipe gave a model\n{reasons}")
     return reference, tried
 
 
-def _try(reference: ReferenceModel, name: str, scratch: Path, crew: Crew, say: Say, reuse: Reuse) -> Tried:
-    candidate = hold(reference, reuse.make(reference, name, scratch, crew), crew)
+def _try(kitchen: Kitchen, name: str, before: list[Tried], reuse: Reuse, say: Say) -> Tried:
+    candidate = hold(kitchen.reference, optimize(kitchen, name, before, reuse), kitchen.crew)
     if candidate.path is None:
         return Tried(candidate)
     say(f"recipe {name}: proving")
-    return Tried(candidate, prove(reference, candidate, crew))
+    if candidate.fixed is None:
+        return Tried(candidate, prove(kitchen.reference, candidate, kitchen.crew))
+    own = fixed_reference(kitchen.reference, candidate.fixed, kitchen.scratch / f"samples-{name}", kitchen.crew)
+    if isinstance(own, str):
+        return Tried(replace(candidate, path=None, failure=own))
+    return Tried(candidate, prove(own, candidate, kitchen.crew), own=own)
 
 
 def _measure(reference: ReferenceModel, tried: list[Tried], crew: Crew) -> list[Tried]:
     """Only what is proved equal is worth measuring."""
     worth = [item for item in tried if item.equivalence and item.equivalence.proves_something]
     budget_s = reference.source.config.latency.budget_s / max(1, len(worth))
-    return [measure(reference, item, budget_s, crew) if item in worth else item for item in tried]
+    return [measure(item.own or reference, item, budget_s, crew) if item in worth else item for item in tried]
 
 
 def _source_itself(reference: ReferenceModel, tried: list[Tried], crew: Crew) -> Tried:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
-RECIPES_VERSION = 1  # part of a build's inputs: raise it when a recipe gives other models than before
+from artifactctl.project import ModelConfig
+from artifactctl.providers import CPU, PROVIDERS
+
+RECIPES_VERSION = 2  # part of a build's inputs: raise it when a recipe, or auto, gives other models than before
+
+Facts = Mapping[str, Any]  # what backends/facts.py found in the graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +22,9 @@ class OlivePass:
     config: Mapping[str, Any]
     required: bool = True
     for_cpu: bool = False  # it writes operators that only ONNX Runtime's own CPU kernels have
+    below_opset: int | None = None  # only for models of an older opset than this one
+    must_add: frozenset[str] = frozenset()  # at least one of these operators, or it did nothing to speak of
+    fills: tuple[str, ...] = ()  # settings that depend on the model and its samples: steps/ingredients.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +32,22 @@ class Recipe:
     name: str
     passes: tuple[OlivePass, ...]
     needs: str  # what the model must be, for people
-    operators: frozenset[str] = field(default_factory=frozenset)  # at least one of these; empty: any
+    weights: frozenset[str] = field(default_factory=frozenset)  # float32 weights in at least one of these; empty: any
+    any_precision: bool = False
+    suits: Callable[[Facts], bool] = lambda facts: True
+    auto: bool = True  # worth trying when nobody names it
+    auto_on_cpu: bool = True  # also where ONNX Runtime's CPU kernels run it
+    package: str | None = None  # beside Olive
+    instead_of: str | None = None  # only where that recipe, tried before, gave no model that holds
 
-    def refusal(self, precision: str, operators: set[str]) -> str | None:
+    def refusal(self, facts: Facts) -> str | None:
         """Why this recipe does not apply to a model, or None."""
-        if self.name != "fp32" and precision != "fp32":
-            return f"does not apply: needs {self.needs}, and this one is {precision}"
-        if self.operators and not self.operators & operators:
+        if not self.any_precision and facts["precision"] != "fp32":
+            return f"does not apply: needs {self.needs}, and this one is {facts['precision']}"
+        if (self.weights and not self.weights & facts["weighted"].keys()) or not self.suits(facts):
             return f"does not apply: needs {self.needs}"
+        if self.package and find_spec(self.package) is None:
+            return f"does not apply: {self.package} is not installed; pip install 'artifactctl[build]'"
         return None
 
 
@@ -47,56 +64,189 @@ _ORT_EXTENDED = OlivePass(
     # FusedConv, QLinearConv instead of QDQ: other providers refuse them, and ONNX Runtime fuses at load anyway
     for_cpu=True,
 )
+_REWRITES = (
+    _rewrite("eliminate_deadend"),
+    _rewrite("fuse_add_bias_into_conv"),
+    _rewrite("fuse_bn_into_conv"),
+    _ORT_EXTENDED,
+)
+_HALF = {"keep_io_types": True}
+# symbolic shape inference fails on many real models, and quantization does not need it
+_FOLDED = OlivePass(
+    "preparation for quantization", "OnnxQuantizationPreprocess", {"skip_symbolic_shape": True}, required=False
+)
+_OPSET_13 = OlivePass(  # the first with scales for each channel
+    "conversion to opset 13", "OnnxOpVersionConversion", {"target_opset": 13}, below_opset=13
+)
+_FUSED = frozenset({"Attention", "MultiHeadAttention", "SkipLayerNormalization", "EmbedLayerNormalization"})
+_FUSED |= {"LayerNormalization", "SimplifiedLayerNormalization", "BiasGelu", "FastGelu", "Gelu", "RotaryEmbedding"}
+# Operators that int8 kernels make faster, and those between them that pass int8 on. Not Softmax, norms and the like:
+# they are cheap, and lose most.
+_STATIC_OPERATORS = [
+    *("Conv", "ConvTranspose", "MatMul", "Gemm", "Add", "Mul", "Concat", "MaxPool", "AveragePool", "GlobalAveragePool"),
+    *("Relu", "Clip", "LeakyRelu", "Sigmoid", "Resize", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"),
+    *("Split", "Slice", "Pad"),
+]
+
+
+def _dynamic(name: str, label: str, operators: list[str] | None, needs: str, *, auto: bool) -> Recipe:
+    kinds = frozenset(operators or ("MatMul", "Gemm", "Conv", "Gather", "LSTM"))
+    settings = {"per_channel": True, "op_types_to_quantize": operators}
+    step = OlivePass(label, "OnnxDynamicQuantization", settings, fills=("reduced",))
+    return Recipe(name, (step,), needs, kinds, auto=auto)
+
+
+def _static(name: str, method: str, *, auto: bool) -> Recipe:
+    settings = {
+        "quant_format": "QDQ",
+        "per_channel": True,
+        "activation_type": "uint8",  # ONNX Runtime's CPU kernels of U8S8 are the fast ones on x64
+        "precision": "int8",
+        "calibrate_method": method,
+        "op_types_to_quantize": _STATIC_OPERATORS,
+        "prepare_qdq_config": False,
+        "quant_preprocess": False,  # the pass before this one
+        "extra_options": {"WeightSymmetric": True},
+    }
+    label = f"static int8 quantization, calibrated by {method}"
+    step = OlivePass(label, "OnnxStaticQuantization", settings, fills=("calibration", "moderate", "reduced"))
+    return Recipe(name, (_OPSET_13, _FOLDED, step), "float32 weights in Conv, MatMul or Gemm", _PRODUCTS, auto=auto)
+
+
+def _int4(name: str, block: int) -> Recipe:
+    settings = {"bits": 4, "block_size": block, "is_symmetric": True}
+    step = OlivePass(f"int4 weights in blocks of {block}", "OnnxBlockWiseRtnQuantization", settings, fills=("inside",))
+    return Recipe(name, (step,), "float32 weights in MatMul or Gather", frozenset({"MatMul", "Gather"}), auto=False)
+
+
+_PRODUCTS = frozenset({"Conv", "MatMul", "Gemm"})
 
 RECIPES = {
     recipe.name: recipe
     for recipe in (
+        Recipe("fp32", _REWRITES, "any model", any_precision=True),
         Recipe(
-            "fp32",
+            "fp32-fixed",
+            (OlivePass("sizes fixed", "DynamicToFixedShape", {}, fills=("shape",)), *_REWRITES),
+            "inputs with free sizes, and optimize.shapes",
+            any_precision=True,
+            suits=lambda facts: bool(facts["free"] and facts["shapes"]),
+        ),
+        Recipe(
+            "transformer",
             (
-                _rewrite("eliminate_deadend"),
-                _rewrite("fuse_add_bias_into_conv"),
-                _rewrite("fuse_bn_into_conv"),
-                _ORT_EXTENDED,
+                OlivePass(
+                    "transformer fusion",
+                    "OrtTransformersOptimization",
+                    {"opt_level": 1},
+                    for_cpu=True,
+                    must_add=_FUSED,
+                    fills=("transformer",),
+                ),
             ),
+            "attention in float32",
+            suits=lambda facts: bool(facts["attention"]),
+        ),
+        Recipe(
+            "slim",
+            (OlivePass("simplification by onnxslim", "OnnxSlimPass", {}), _ORT_EXTENDED),
             "any model",
+            any_precision=True,
+            package="onnxslim",
         ),
         Recipe(
             "fp16",
-            (
-                OlivePass(
-                    "conversion to float16, inputs and outputs kept", "OnnxFloatToFloat16", {"keep_io_types": True}
-                ),
-            ),
+            (OlivePass("conversion to float16, inputs and outputs kept", "OnnxFloatToFloat16", _HALF),),
             "float32 weights",
         ),
         Recipe(
-            "int8-dynamic",
+            "fp16-mixed",
             (
                 OlivePass(
-                    "dynamic int8 quantization of MatMul and Gemm",
-                    "OnnxDynamicQuantization",
-                    {"per_channel": True, "op_types_to_quantize": ["MatMul", "Gemm"]},
+                    "conversion to float16, but for what float16 cannot hold",
+                    "OnnxFloatToFloat16",
+                    _HALF,
+                    fills=("narrow",),
                 ),
             ),
-            "float32 weights in MatMul or Gemm",
-            frozenset({"MatMul", "Gemm"}),
+            "float32 weights",
+            auto_on_cpu=False,  # which computes float16 as float32, and converts on the way
+            instead_of="fp16",
         ),
+        _dynamic(
+            "int8-dynamic",
+            "dynamic int8 quantization of MatMul and Gemm",
+            ["MatMul", "Gemm"],
+            "float32 weights in MatMul or Gemm",
+            auto=True,
+        ),
+        # convolutions quantized while they run take six times as long
+        _dynamic(
+            "int8-dynamic-all",
+            "dynamic int8 quantization of everything",
+            None,
+            "float32 weights in MatMul, Gemm, Conv, Gather or LSTM",
+            auto=False,
+        ),
+        _static("int8-static", "MinMax", auto=True),
+        _static("int8-static-entropy", "Entropy", auto=False),
+        _static("int8-static-percentile", "Percentile", auto=False),
+        # these win size, not speed
+        _int4("int4", 32),
+        _int4("int4-128", 128),
     )
 }
 
 AUTO = "auto"
 OLIVE_PREFIX = "olive:"
+FIXED = "fp32-fixed"
+CALIBRATED = frozenset(
+    recipe.name for recipe in RECIPES.values() for step in recipe.passes if "calibration" in step.fills
+)
 
 
 def is_recipe(name: str) -> bool:
     return name == AUTO or name in RECIPES or name.startswith(OLIVE_PREFIX)
 
 
-def expand(names: tuple[str, ...]) -> tuple[list[str], bool]:
-    """The recipes to try, simplest first, and whether the user named them."""
-    asked = dict.fromkeys(names)
-    if AUTO in asked:
-        rest = [name for name in asked if name != AUTO and name not in RECIPES]
-        return [*RECIPES, *rest], bool(rest)
-    return [*(name for name in RECIPES if name in asked), *(name for name in asked if name not in RECIPES)], True
+def known() -> str:
+    """Every name, for people."""
+    return ", ".join((AUTO, *RECIPES, f"{OLIVE_PREFIX}FILE.json"))
+
+
+def recipe_of(name: str) -> Recipe:
+    return RECIPES[base_of(name)]
+
+
+def base_of(name: str) -> str:
+    """The recipe that a candidate is of; only those of several shapes have a number behind it."""
+    return FIXED if name.startswith(f"{FIXED}-") else name
+
+
+def shape_of(name: str) -> int:
+    """Which of optimize.shapes a candidate is fixed to."""
+    return int(name.removeprefix(FIXED).removeprefix("-") or 1) - 1
+
+
+def expand(config: ModelConfig) -> tuple[list[str], bool]:
+    """The candidates to try, simplest first, and whether the user named recipes."""
+    asked = dict.fromkeys(config.recipes)
+    own = [name for name in asked if name.startswith(OLIVE_PREFIX)]
+    wanted = [
+        recipe.name for recipe in RECIPES.values() if recipe.name in asked or (AUTO in asked and _worth(recipe, config))
+    ]
+    if len(config.shapes) > 1 and FIXED in wanted:
+        numbered = [f"{FIXED}-{position + 1}" for position in range(len(config.shapes))]
+        place = wanted.index(FIXED)
+        wanted[place : place + 1] = numbered
+    return [*wanted, *own], asked.keys() != {AUTO}
+
+
+def _worth(recipe: Recipe, config: ModelConfig) -> bool:
+    """Not what nobody asked for (a model of fixed sizes refuses what its source takes), nor what cannot win there."""
+    on_cpu = PROVIDERS[config.providers[0]].execution_provider == CPU
+    if recipe.name == FIXED and not config.shapes:
+        return False
+    if recipe.name in CALIBRATED and not (config.data.calibration or config.data.samples):
+        return False  # ranges of made-up inputs are nobody's ranges
+    return recipe.auto and (recipe.auto_on_cpu or not on_cpu)

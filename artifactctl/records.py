@@ -182,6 +182,8 @@ class Candidate:
     stages: tuple[tuple[str, Path], ...] = ()  # what each pass that changed something wrote
     olive_file: Path | None = None  # of a recipe that is the user's own
     died: bool = False  # the process that ran it crashed or took too long: another time it may not
+    identity: str | None = None  # equal for two candidates that are the same model
+    fixed: Mapping[str, tuple[int, ...]] | None = None  # by input: the only shape that it takes
 
     @property
     def changes(self) -> list[str]:
@@ -250,6 +252,7 @@ class Tried:
     culprit: Mapping[str, Any] | None = None  # pass, operator, node, output and error of what broke it
     kept: Path | None = None  # the worst sample, for `verify --replay`
     search: Mapping[str, Any] | None = None  # what the search for a worse input found
+    own: ReferenceModel | None = None  # the source at the only sizes that this candidate takes
 
     def as_json(self) -> dict[str, Any]:
         return {

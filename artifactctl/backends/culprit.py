@@ -32,14 +32,14 @@ def first_departure(
     """
     feeds, limit = read_sample(Path(sample))["inputs"], bounds["default"].get("max_abs") or 1e-3
     one, other = graph.load(Path(good)), graph.load(Path(bad))
-    made, sizes = {name for node in one.graph.node for name in node.output}, _sizes(one, feeds)
+    made, sizes = {name for node in one.graph.node for name in node.output}, sizes_of(one, feeds)
     common = [name for node in other.graph.node for name in node.output if name and name in made and sizes.get(name, 1)]
     errors = {value.name: 0.0 for value in other.graph.input if value.name in feeds}
     compared = 0
     with tempfile.TemporaryDirectory() as folder:
-        left = _Exposed(one, Path(folder) / "good.onnx", core.as_written(settings), feeds)
-        right = _Exposed(other, Path(folder) / "bad.onnx", settings, feeds)
-        for names in _chunks(common, sizes):
+        left = Exposed(one, Path(folder) / "good.onnx", core.as_written(settings), feeds)
+        right = Exposed(other, Path(folder) / "bad.onnx", settings, feeds)
+        for names in chunks(common, sizes):
             expected, found = left.values(names), right.values(names)
             for name in names:
                 if name in expected and name in found:
@@ -73,7 +73,7 @@ def _blame(model: onnx.GraphProto, name: str, errors: dict[str, float]) -> dict[
     }
 
 
-class _Exposed:
+class Exposed:
     """A file, any of whose values can be asked for."""
 
     def __init__(self, model: onnx.ModelProto, file: Path, settings: dict[str, Any], feeds: dict[str, Any]) -> None:
@@ -130,7 +130,7 @@ class _Exposed:
         return feeds
 
 
-def _chunks(names: list[str], sizes: dict[str, int]) -> Iterator[list[str]]:
+def chunks(names: list[str], sizes: dict[str, int]) -> Iterator[list[str]]:
     chunk: list[str] = []
     filled = 0
     for name in names:
@@ -144,7 +144,7 @@ def _chunks(names: list[str], sizes: dict[str, int]) -> Iterator[list[str]]:
         yield chunk
 
 
-def _sizes(model: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, int]:
+def sizes_of(model: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, int]:
     """Bytes of the values whose shape can be inferred for these inputs; 0 for what is no tensor."""
     shaped = onnx.ModelProto()
     shaped.CopyFrom(model)

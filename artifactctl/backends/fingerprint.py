@@ -35,6 +35,21 @@ def fingerprint(path: str) -> str:
     return _digest([digest_of(model, Digests(file.parent), weights=True), *opsets])
 
 
+def identity(path: str) -> str:
+    """Of all that a user of a model sees: what it computes, and the inputs that it takes."""
+    return _digest([fingerprint(path), *input_shapes(graph.load(Path(path), with_data=False))])
+
+
+def input_shapes(model: ModelProto) -> list[str]:
+    """Sizes that are free count as free, whatever they are called."""
+    stored = {tensor.name for tensor in model.graph.initializer}
+    shapes = {
+        value["name"]: value["shape"] and [size if isinstance(size, int) else None for size in value["shape"]]
+        for value in graph.inspect_values(model.graph.input)
+    }
+    return [f"{name} {shape}" for name, shape in shapes.items() if name not in stored]
+
+
 def digest_of(model: ModelProto, digests: Digests, *, weights: bool) -> str:
     """Without opsets; without `weights`, equal means the same operators, connected in the same way."""
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from onnx import ModelProto
+
 from artifactctl.backends import graph
-from artifactctl.backends.fingerprint import fingerprint
+from artifactctl.backends.fingerprint import identity
+from artifactctl.backends.messages import first_line
 from artifactctl.errors import OptimizeError
+
+MOST_KINDS = 5  # of operators that are named when they came, or went
+OWN_PASSES = {
+    "OnnxOptimizerPasses": "artifactctl.backends.olive_onnxoptimizer",
+    "OnnxSlimPass": "artifactctl.backends.olive_onnxslim",
+}
 
 
 def olive_load() -> str:
@@ -21,32 +33,69 @@ def olive_load() -> str:
     return str(olive.version.__version__)
 
 
-def olive_pass(name: str, config: dict[str, Any], source: str, folder: str) -> dict[str, Any]:
-    """Run one pass; the answer says whether the graph is another one afterwards."""
+def olive_pass(
+    name: str, config: dict[str, Any], source: str, folder: str, calibration: list[str] | None = None
+) -> dict[str, Any]:
+    """Run one pass; the answer says whether the graph is another one afterwards, and what is new in it.
+
+    `calibration` are the files of the samples that it calibrates with.
+    """
+    from olive.exception import OlivePassError
     from olive.hardware import DEFAULT_CPU_ACCELERATOR
     from olive.model import ONNXModelHandler
     from olive.passes.olive_pass import create_pass_from_dict
 
     target = Path(folder)
     target.mkdir(parents=True)
+    histograms: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if calibration:
+        from artifactctl.backends.olive_data import data_config, fine_histograms
+
+        config, histograms = {**config, "data_config": data_config(calibration)}, fine_histograms()
     step = create_pass_from_dict(
         _pass_class(name), config, disable_search=True, accelerator_spec=DEFAULT_CPU_ACCELERATOR
     )
-    result = step.run(ONNXModelHandler(model_path=source), str(target / "model.onnx"))
+    try:
+        with histograms:
+            result = step.run(ONNXModelHandler(model_path=source), str(target / "model.onnx"))
+    except OlivePassError as error:  # it says only that something failed; what did stands behind it
+        raise OptimizeError(first_line(error.__cause__ if isinstance(error.__cause__, Exception) else error)) from None
     written = result.model_path if result is not None else None
     if not written or not Path(written).is_file():
         raise OptimizeError(f"Olive's pass {name} gave no model")
-    changed = fingerprint(written) != fingerprint(source)
-    return {"path": str(written), "changed": changed} | graph.describe(graph.load(Path(written), with_data=False))
+    return _outcome(Path(written), Path(source))
+
+
+def _outcome(written: Path, source: Path) -> dict[str, Any]:
+    model, before = graph.load(written, with_data=False), graph.load(source, with_data=False)
+    changed = identity(str(written)) != identity(str(source))
+    old, new = operators_of(before), operators_of(model)
+    answer = {"path": str(written), "changed": changed, "what": difference(old, new) if changed else ""}
+    return answer | {"added": sorted(new - old)} | graph.describe(model)
+
+
+def operators_of(model: ModelProto) -> Counter[str]:
+    return Counter(node.op_type for node in graph.nodes(model) if node.op_type != "Constant")
+
+
+def difference(before: Counter[str], after: Counter[str]) -> str:
+    """Operators that came, then those that went; most of them first."""
+    parts = [_listed("+", after - before), _listed("−", before - after)]
+    return ", ".join(part for part in parts if part) or "the same operators, with other values, types or sizes"
+
+
+def _listed(sign: str, counts: Counter[str]) -> str:
+    ranked = sorted(counts, key=lambda kind: (-counts[kind], kind))
+    shown = [f"{sign}{counts[kind]} {kind}" for kind in ranked[:MOST_KINDS]]
+    rest = sum(counts[kind] for kind in ranked[MOST_KINDS:])
+    return ", ".join([*shown, *([f"{sign}{rest} others"] if rest else [])])
 
 
 def _pass_class(name: str) -> Any:
     from olive.package_config import OlivePackageConfig
 
-    if name == "OnnxOptimizerPasses":
-        from artifactctl.backends.olive_onnxoptimizer import OnnxOptimizerPasses
-
-        return OnnxOptimizerPasses
+    if name in OWN_PASSES:
+        return getattr(importlib.import_module(OWN_PASSES[name]), name)
     return OlivePackageConfig.load_default_config().import_pass_module(name)
 
 
@@ -75,11 +124,10 @@ def olive_run(config: str, source: str, folder: str, passes: int | None = None) 
     files = [best] if best.is_file() else sorted(best.glob("*.onnx"))
     if len(files) != 1:
         raise OptimizeError(f"Olive gave {len(files)} ONNX files where one is needed")
-    changed = fingerprint(str(files[0])) != fingerprint(source)
     kept = target / "result"
     shutil.copytree(files[0].parent, kept)
     written = kept / files[0].name
-    return {"path": str(written), "changed": changed} | graph.describe(graph.load(written, with_data=False))
+    return _outcome(written, Path(source))
 
 
 def _known_passes(passes: dict[str, Any]) -> None:

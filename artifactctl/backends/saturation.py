@@ -75,8 +75,8 @@ def _layer(node: NodeProto, values: _Values, home: Path) -> dict[str, Any] | Non
     if tensor is None or not tensor.dims or 0 in tensor.dims:
         return None
     content = b"".join(blocks(tensor, home))
-    rows = _rows(node, np.frombuffer(content, np.int8).reshape(tuple(tensor.dims)))
-    pairs, total = max((_count(order) for order in rows), key=lambda item: item[0])
+    rows = rows_of(node, np.frombuffer(content, np.int8).reshape(tuple(tensor.dims)))
+    pairs, total = max((count(order) for order in rows), key=lambda item: item[0])
     if not pairs:
         return None
     return {"layer": node.name or node.output[0], "operator": node.op_type, "pairs": pairs, "of": total}
@@ -122,7 +122,7 @@ def _input(node: NodeProto, place: int) -> str:
     return node.input[place] if len(node.input) > place else ""
 
 
-def _rows(node: NodeProto, weights: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+def rows_of(node: NodeProto, weights: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     """The weights of one output as the last axis, in each order in which they may be multiplied."""
     if node.op_type in _CONVOLUTIONS and weights.ndim > 1:
         # as stored, and with the channels last
@@ -131,7 +131,7 @@ def _rows(node: NodeProto, weights: np.ndarray[Any, Any]) -> list[np.ndarray[Any
     return [weights if transposed or weights.ndim < 2 else np.swapaxes(weights, -1, -2)]
 
 
-def _count(rows: np.ndarray[Any, Any]) -> tuple[int, int]:
+def count(rows: np.ndarray[Any, Any]) -> tuple[int, int]:
     width = rows.shape[-1]
     even = np.zeros((*rows.shape[:-1], width + width % 2), np.int16)
     even[..., :width] = rows

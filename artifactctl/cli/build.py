@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("models", nargs=-1, metavar="[MODEL|FILE]...")
-@option("--recipe", multiple=True, metavar="R", help="auto, fp32, fp16, int8-dynamic or olive:FILE.json; repeatable.")
+@option("--recipe", multiple=True, metavar="R", help="auto, fp32, fp16, int8-dynamic … or olive:FILE.json; repeatable.")
 @provider_option
 @max_regression_option
 @option("--output", metavar="DIR", help="Where artifacts go  [default: artifacts]")
@@ -77,8 +77,8 @@ def build(
         raise click.UsageError("--check builds nothing, so there is nothing to --force or to --package")
     for name in recipe:
         if not recipes.is_recipe(name):
-            known = ", ".join((recipes.AUTO, *recipes.RECIPES, f"{recipes.OLIVE_PREFIX}FILE.json"))
-            raise click.BadParameter(f"{name!r} is not a recipe; choose from {known}", param_hint="--recipe")
+            message = f"{name!r} is not a recipe; choose from {recipes.known()}"
+            raise click.BadParameter(message, param_hint="--recipe")
     project = settings.project()
     if check and not project and not models:
         return Result(build_data([]) | {"failed": []}, "nothing to check: there is no artifactctl.yaml here")
@@ -100,7 +100,7 @@ def build(
             )
             request = BuildRequest(chosen, owner.root, artifacts, force, kept)
             try:
-                with progress(settings, chosen.name, 4 + 2 * len(recipes.expand(chosen.recipes)[0])) as say:
+                with progress(settings, chosen.name, 4 + 2 * len(recipes.expand(chosen)[0])) as say:
                     result = demand_current(request, owner.config_path, say) if check else find_unchanged(request, say)
                     if result is None or package:
                         crew = crew or [stack.enter_context(_crew(limits, settings))]

@@ -13,7 +13,7 @@ from artifactctl.errors import NotEquivalent
 from artifactctl.folder import ArtifactFolder
 from artifactctl.inputs import config_digest, data_files, recorded_name
 from artifactctl.project import ModelConfig
-from artifactctl.records import SOURCE_RECIPE, Choice, LatencyReport, ReferenceModel
+from artifactctl.records import SOURCE_RECIPE, Candidate, Choice, LatencyReport, ReferenceModel, Tried
 from artifactctl.steps.portable import look
 from artifactctl.steps.standing import OLDEST, PREVIOUS, anonymous
 from artifactctl.steps.verify import bounds_of, prove, statement_of
@@ -118,7 +118,8 @@ def _metadata(
                 *("ir_version", "opsets", "inputs", "outputs", "parameters", "portability", "min_runtime"),
                 *("saturation", "size_bytes"),
             )
-        },
+        }
+        | _fixed(chosen.candidate),
         "recipe": {
             "name": chosen.candidate.recipe,
             "reason": chosen.reason,
@@ -140,6 +141,11 @@ def _metadata(
         "files": [],
         "previous": _previous(home),
     }
+
+
+def _fixed(candidate: Candidate) -> dict[str, Any]:
+    """The only shapes that the model takes, where its source takes others too."""
+    return {"fixed": {name: list(sizes) for name, sizes in candidate.fixed.items()}} if candidate.fixed else {}
 
 
 def _own(config: ModelConfig) -> dict[str, Any]:
@@ -179,11 +185,18 @@ def _equivalence_evidence(reference: ReferenceModel, choice: Choice) -> dict[str
                 {"recipe": tried.candidate.recipe, "status": tried.status, "reason": tried.reason}
                 | {"culprit": dict(tried.culprit) if tried.culprit else None}
                 | {"search": dict(tried.search) if tried.search else None}
-                | {"report": asdict(tried.equivalence) if tried.equivalence else None}
+                | {"report": _compared(tried, choice.chosen)}
                 for tried in choice.tried
             ]
         },
     }
+
+
+def _compared(tried: Tried, chosen: Tried) -> dict[str, Any] | None:
+    """Samples of other sizes than the chosen model's are not among the sets that are listed."""
+    if tried.equivalence is None:
+        return None
+    return asdict(tried.equivalence if tried.own is chosen.own else replace(tried.equivalence, sets=(), worst=None))
 
 
 def _latency_evidence(

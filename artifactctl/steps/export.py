@@ -11,7 +11,9 @@ from typing import Any
 from artifactctl import folder, runtimes
 from artifactctl.crew import Crew
 from artifactctl.domain import inside_domain
+from artifactctl.errors import ConfigError, NotEquivalent, SourceError
 from artifactctl.folder import FileDigest
+from artifactctl.project import InputSpec
 from artifactctl.providers import PROVIDERS
 from artifactctl.records import ReferenceModel, Session, SourceModel
 from artifactctl.steps.settle import as_written, settle
@@ -30,14 +32,38 @@ def make_reference(source: SourceModel, provider: str, scratch: Path, crew: Crew
     session = session_for(provider, crew, source.config.options_on(provider))
     path, info, source = _as_onnx(source, scratch, crew)
     sha256 = _digest(path)
-    spec, data, folder_of_samples = source.config.source, source.config.data, scratch / "samples"
+    reference = ReferenceModel(
+        source, path, sha256, info["opset"], info["precision"], info["size_bytes"], info["framework"],
+        {}, scratch / "samples", session, noise={},
+    )  # fmt: skip
+    answered = _answered(reference, source.config.source.inputs, crew)
+    if not source.config.equivalence.search_s and not source.config.shapes:  # else it will be asked again
+        crew.dismiss("framework")
+    return answered
+
+
+def fixed_reference(
+    reference: ReferenceModel, shape: Mapping[str, tuple[int, ...]], samples: Path, crew: Crew
+) -> ReferenceModel | str:
+    """The same source, asked at one shape only; a text says why it cannot be."""
+    declared = dict(reference.source.config.source.inputs)
+    declared |= {name: replace(declared.get(name) or InputSpec(), shape=sizes) for name, sizes in shape.items()}
+    try:
+        return _answered(replace(reference, samples=samples), declared, crew)
+    except (ConfigError, SourceError, NotEquivalent) as error:
+        return f"does not apply: {error}"
+
+
+def _answered(reference: ReferenceModel, inputs: Mapping[str, InputSpec], crew: Crew) -> ReferenceModel:
+    """Plan the samples, and ask the source for its answers."""
+    source, path, session = reference.source, reference.path, reference.session
+    spec, data, samples = source.config.source, source.config.data, str(reference.samples)
     own = str(source.root / data.samples) if data.samples else None
     labels = str(source.root / data.labels) if data.labels else None
     plan = crew.ask(
-        "runner", "plan_inputs", path=str(path), settings=as_written(session), seed=_seed(sha256),
-        declared={name: asdict(value) for name, value in spec.inputs.items()}, probe=spec.kind == "onnx", samples=own,
+        "runner", "plan_inputs", path=str(path), settings=as_written(session), seed=_seed(reference.sha256),
+        declared={name: asdict(value) for name, value in inputs.items()}, probe=spec.kind == "onnx", samples=own,
     )  # fmt: skip
-    samples = str(folder_of_samples)
     entries = crew.ask("runner", "write_samples", plan=plan, folder=samples, samples=own, labels=labels)
     if spec.kind == "onnx":
         judge = as_written(session)
@@ -46,19 +72,13 @@ def make_reference(source: SourceModel, provider: str, scratch: Path, crew: Crew
         )
     else:
         answers = crew.ask("framework", "answer", folder=samples, states=plan["states"])
-        if not source.config.equivalence.search_s:  # else it will be asked again
-            crew.dismiss("framework")
     plan = inside_domain(plan, entries, answers["refused"], declared=spec.kind != "onnx")
     if conditions := [entry["condition"] for entry in plan["branches"]]:
         judge = as_written(session)
         plan["branches"] = crew.ask(
             "runner", "branches_taken", path=str(path), folder=samples, settings=judge, conditions=conditions
         )
-    reference = ReferenceModel(
-        source, path, sha256, info["opset"], info["precision"], info["size_bytes"], info["framework"],
-        plan, folder_of_samples, session, noise={"reference": answers["noise"]},
-    )  # fmt: skip
-    return settle(reference, crew)
+    return settle(replace(reference, plan=plan, noise={"reference": answers["noise"]}), crew)
 
 
 def explain_inputs(model: Path, scratch: Path, crew: Crew, declared: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from artifactctl.errors import ArtifactctlError, ConfigError, NotAvailable, Opti
 from artifactctl.inputs import recorded_name
 from artifactctl.process import OperationFailed, WorkerDied
 from artifactctl.providers import CPU, PROVIDERS
-from artifactctl.records import Candidate, PassResult, ReferenceModel
+from artifactctl.records import Candidate, PassResult, ReferenceModel, Tried
+from artifactctl.steps.ingredients import Counter, Kitchen, fill
+from artifactctl.steps.reuse import Reuse
 
 DIED = "Olive's process"
 
@@ -31,28 +34,55 @@ def check_olive_file(path: Path, shown: str) -> None:
         raise ConfigError(f"{shown} is not an Olive run configuration: it has no passes", hint=hint)
 
 
-def optimize(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) -> Candidate:
-    """One recipe. A failure is a value: the candidate without a model, and the reason."""
-    info = crew.ask("runner", "inspect", path=str(reference.path))
-    start = _plain_input(reference, scratch, crew) if info["external_data"] else reference.path
+def optimize(kitchen: Kitchen, name: str, before: Sequence[Tried], reuse: Reuse) -> Candidate:
+    """One recipe. A failure is a value: the candidate without a model, and the reason. `before` was tried already."""
     if name.startswith(recipes.OLIVE_PREFIX):
-        return _run_file(reference, start, name, scratch, crew)
-    recipe = recipes.RECIPES[name]
-    refusal = recipe.refusal(info["precision"], {entry["operator"] for entry in info["operators"]})
+        return _distinct(reuse.make(kitchen, name, _run_file), before)
+    recipe = recipes.recipe_of(name)
+    refusal = recipe.refusal(kitchen.pantry.facts) or _needless(recipe, before)
     if refusal:
-        return Candidate(name, None, reference.precision, failure=refusal)
-    current, results, precision = start, [], reference.precision
+        return Candidate(name, None, kitchen.reference.precision, failure=refusal)
+    return _distinct(reuse.make(kitchen, name, _run_passes), before)
+
+
+def _needless(recipe: recipes.Recipe, before: Sequence[Tried]) -> str | None:
+    holds = [item for item in before if item.candidate.recipe == recipe.instead_of]
+    if holds and holds[0].equivalence and holds[0].equivalence.passed:
+        return f"does not apply: {recipe.instead_of} holds as a whole"
+    return None
+
+
+def _distinct(candidate: Candidate, before: Sequence[Tried]) -> Candidate:
+    """The same model twice is neither proved nor measured twice."""
+    for item in before:
+        if candidate.identity and item.candidate.identity == candidate.identity:
+            same = f"gave the same model as {item.candidate.recipe}"
+            return replace(candidate, path=None, size_bytes=None, failure=same)
+    return candidate
+
+
+def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
+    reference, scratch, crew, recipe = kitchen.reference, kitchen.scratch, kitchen.crew, recipes.recipe_of(name)
+    config, fixed = reference.source.config, kitchen.fixed(name)
+    current, results, precision = _plain_input(kitchen), list[PassResult](), reference.precision
     stages: list[tuple[str, Path]] = []
-    elsewhere = [name for name in reference.source.config.providers if PROVIDERS[name].execution_provider != CPU]
+    elsewhere = [name for name in config.providers if PROVIDERS[name].execution_provider != CPU]
     for position, step in enumerate(recipe.passes):
+        if step.below_opset and reference.opset >= step.below_opset:
+            continue
         if step.for_cpu and elsewhere:
             why = f"it fuses for the CPU, and the model must also run on {', '.join(elsewhere)}"
             results.append(PassResult(step.label, "left-out", why))
             continue
         target = scratch / "recipes" / name / str(position)
+        portion = fill(Counter(reference, kitchen.pantry, current, step, fixed or {}, target / "named", crew))
+        if isinstance(portion, str):
+            return Candidate(name, None, precision, passes=tuple(results), failure=portion)
+        calibration = list(kitchen.pantry.calibration) if "calibration" in step.fills else None
         found = _attempt(
-            crew, "olive_pass", name=step.type, config=dict(step.config), source=str(current), folder=str(target)
-        )
+            crew, "olive_pass", name=step.type, config=dict(portion.config), source=str(portion.path),
+            folder=str(target / "made"), calibration=calibration,
+        )  # fmt: skip
         if isinstance(found, str):
             results.append(PassResult(step.label, "failed", found))
             if step.required:
@@ -66,30 +96,44 @@ def optimize(reference: ReferenceModel, name: str, scratch: Path, crew: Crew) ->
                     died=found.startswith(DIED),
                 )
             continue
-        results.append(PassResult(step.label, "changed" if found["changed"] else "unchanged"))
+        if step.must_add and not step.must_add & set(found["added"]):
+            found["changed"] = False
+        said = "; ".join(text for text in (portion.note, found["what"]) if text and found["changed"])
+        results.append(PassResult(step.label, "changed" if found["changed"] else "unchanged", said))
         if found["changed"]:
             current, precision = Path(found["path"]), found["precision"]
             stages.append((step.label, current))
-    return replace(_finish(name, current, precision, results, scratch, crew), stages=tuple(stages))
+        elif step.required and (
+            step.must_add or len(recipe.passes) > 1
+        ):  # what the others do without it is another recipe
+            why = "found nothing that it could fuse" if step.must_add else "left the graph as it was"
+            reason = f"changed nothing: {step.label} {why}"
+            return Candidate(name, None, precision, passes=tuple(results), failure=reason)
+    finished = _finish(name, current, precision, results, scratch, crew)
+    return replace(finished, stages=tuple(stages), fixed=fixed)
 
 
-def _plain_input(reference: ReferenceModel, scratch: Path, crew: Crew) -> Path:
+def _plain_input(kitchen: Kitchen) -> Path:
     """External data as every library reads it the same way: one file with offsets and lengths, or none."""
-    path = scratch / "recipes" / "input" / "model.onnx"
+    source = kitchen.reference.path
+    if not kitchen.pantry.facts["external_data"]:
+        return source
+    path = kitchen.scratch / "recipes" / "input" / "model.onnx"
     if not path.exists():
         path.parent.mkdir(parents=True)
-        crew.ask("runner", "save_normalized", source=str(reference.path), target=str(path), verbatim=True)
+        kitchen.crew.ask("runner", "save_normalized", source=str(source), target=str(path), verbatim=True)
     return path
 
 
-def _run_file(reference: ReferenceModel, start: Path, name: str, scratch: Path, crew: Crew) -> Candidate:
+def _run_file(kitchen: Kitchen, name: str) -> Candidate:
+    reference, scratch, crew = kitchen.reference, kitchen.scratch, kitchen.crew
     config = reference.source.root / name.removeprefix(recipes.OLIVE_PREFIX)
     shown = recipes.OLIVE_PREFIX + recorded_name(name.removeprefix(recipes.OLIVE_PREFIX))
     target = scratch / "recipes" / f"olive-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
-    found = _attempt(crew, "olive_run", config=str(config), source=str(start), folder=str(target))
+    found = _attempt(crew, "olive_run", config=str(config), source=str(_plain_input(kitchen)), folder=str(target))
     if isinstance(found, str):
         return Candidate(shown, None, reference.precision, failure=found, broken=True, died=found.startswith(DIED))
-    result = PassResult("Olive run configuration", "changed" if found["changed"] else "unchanged")
+    result = PassResult("Olive run configuration", "changed" if found["changed"] else "unchanged", found["what"])
     return replace(_finish(shown, Path(found["path"]), found["precision"], [result], scratch, crew), olive_file=config)
 
 
@@ -107,7 +151,8 @@ def _finish(name: str, path: Path, precision: str, results: list[PassResult], sc
         saved = crew.ask("runner", "save_normalized", source=str(path), target=str(target))
     except SourceError as error:
         return Candidate(name, None, precision, passes=tuple(results), failure=str(error), broken=True)
-    return Candidate(name, target, precision, saved["size_bytes"], tuple(results))
+    identity = crew.ask("runner", "identity", path=str(target))
+    return Candidate(name, target, precision, saved["size_bytes"], tuple(results), identity=identity)
 
 
 def _attempt(crew: Crew, operation: str, **arguments: Any) -> dict[str, Any] | str:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from artifactctl import folder, participants, recipes
 from artifactctl.cache import Cache, key_of
-from artifactctl.crew import Crew
 from artifactctl.inputs import config_digest, data_files, declared_files
 from artifactctl.project import BuildRequest, Say
 from artifactctl.records import Candidate, PassResult, ReferenceModel
-from artifactctl.steps.optimize import optimize
+from artifactctl.steps.ingredients import Kitchen
 
-FORMAT = 1  # of what is stored about a candidate
+Run = Callable[[Kitchen, str], Candidate]
+FORMAT = 2  # of what is stored about a candidate
 _REPLACED = ("input_model", "engine", "packaging_config", "output_dir", "output_name", "cache_dir", "clean_cache")
+_PLAIN = ("recipe", "precision", "size_bytes", "failure", "identity")
 _HARMLESS = ("passes", "log_severity_level", *_REPLACED)
 
 
@@ -42,18 +43,18 @@ class Reuse:
         """Whether Olive will not be needed, as far as can be told; if it is, it is loaded then."""
         return self._cache is not None and self._cache.is_warm(self._question)
 
-    def make(self, reference: ReferenceModel, name: str, scratch: Path, crew: Crew) -> Candidate:
-        """One recipe. A failure is a value, as it is of `optimize`, and is never kept."""
-        inputs = inputs_of(reference, name) if self._cache else None
+    def make(self, kitchen: Kitchen, name: str, run: Run) -> Candidate:
+        """One recipe. A failure is a value, and is never kept."""
+        inputs = inputs_of(kitchen, name) if self._cache else None
         if self._cache is None or inputs is None:
             self._whole = False
-            return self._optimize(reference, name, scratch, crew)
-        place = scratch / "cached" / str(len(self._keys))
+            return self._run(kitchen, name, run)
+        place = kitchen.scratch / "cached" / str(len(self._keys))
         if (found := self._cache.fetch(inputs, place)) is not None:
             self._say(f"recipe {name}: taken from the cache")
             self._keys.append(key_of(inputs))
-            return _restored(found, place, _olive_file(reference, name))
-        candidate = self._optimize(reference, name, scratch, crew)
+            return _restored(found, place, kitchen, name)
+        candidate = self._run(kitchen, name, run)
         if is_lasting(candidate):
             about, files = _about(candidate)
             kept = self._cache.store(inputs, about, files)
@@ -63,9 +64,9 @@ class Reuse:
             self._whole = False
         return candidate
 
-    def _optimize(self, reference: ReferenceModel, name: str, scratch: Path, crew: Crew) -> Candidate:
+    def _run(self, kitchen: Kitchen, name: str, run: Run) -> Candidate:
         self._say(f"recipe {name}: optimizing")
-        return optimize(reference, name, scratch, crew)
+        return run(kitchen, name)
 
     def remember(self) -> None:
         """So that the next build of the same need not load Olive early."""
@@ -73,9 +74,9 @@ class Reuse:
             self._cache.remember(self._question, self._keys)
 
 
-def inputs_of(reference: ReferenceModel, name: str) -> dict[str, Any] | None:
+def inputs_of(kitchen: Kitchen, name: str) -> dict[str, Any] | None:
     """Everything that a candidate is made from; None where it may depend on something that is not known."""
-    source = reference.source
+    reference, source = kitchen.reference, kitchen.reference.source
     recipe = _described(reference, name)
     if recipe is None:
         return None
@@ -86,6 +87,7 @@ def inputs_of(reference: ReferenceModel, name: str) -> dict[str, Any] | None:
         "format": FORMAT,
         "recipes_version": recipes.RECIPES_VERSION,
         "recipe": recipe,
+        "shape": kitchen.fixed(name),
         "source": reference.sha256,
         "providers": list(source.config.providers),  # passes are left out where others than the CPU's are named
         # what a recipe may calibrate with
@@ -107,8 +109,7 @@ def _described(reference: ReferenceModel, name: str) -> dict[str, Any] | None:
             return {"name": name, "olive": own_passes(json.loads(file.read_text(encoding="utf-8")))}
         except (OSError, ValueError):
             return None
-    found = recipes.RECIPES.get(name)
-    return None if found is None else json.loads(json.dumps(asdict(found), default=_plain))
+    return {"name": name, **json.loads(json.dumps(asdict(recipes.recipe_of(name)), default=_plain))}
 
 
 def own_passes(asked: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -149,13 +150,14 @@ def _about(candidate: Candidate) -> tuple[dict[str, Any], dict[str, Path]]:
     files = {
         f"{place}/{name}": path.parent / name for place, path in places.items() for name in folder.listing(path.parent)
     }
-    plain = {key: getattr(candidate, key) for key in ("recipe", "precision", "size_bytes", "failure")}
+    plain = {key: getattr(candidate, key) for key in _PLAIN}
     names = {place: path.name for place, path in places.items()}
     passes = [asdict(result) for result in candidate.passes]
     return {**plain, "passes": passes, "stages": stages, "names": names}, files
 
 
-def _restored(about: Mapping[str, Any], place: Path, olive_file: Path | None) -> Candidate:
+def _restored(about: Mapping[str, Any], place: Path, kitchen: Kitchen, name: str) -> Candidate:
+    olive_file, fixed = _olive_file(kitchen.reference, name), kitchen.fixed(name)
     paths = {name: place / name / file for name, file in about["names"].items()}
     last = len(about["stages"]) - 1
     stages = tuple(
@@ -163,6 +165,6 @@ def _restored(about: Mapping[str, Any], place: Path, olive_file: Path | None) ->
         for position, label in enumerate(about["stages"])
     )
     passes = tuple(PassResult(**result) for result in about["passes"])
-    plain = {key: about[key] for key in ("recipe", "precision", "size_bytes", "failure")}
-    found = Candidate(path=paths.get("model"), passes=passes, stages=stages, **plain)
+    plain = {key: about[key] for key in _PLAIN}
+    found = Candidate(path=paths.get("model"), passes=passes, stages=stages, fixed=fixed, **plain)
     return replace(found, olive_file=olive_file if found.path else None)

@@ -20,15 +20,27 @@ def search(
         return reference, tried
     found = []
     for item in tried:
+        if item.own:  # of its own sizes: what is found there is of no use to the others
+            found.append(_at_its_own_sizes(item, item.own, seconds, scratch, crew))
+            continue
         reference, searched = _search(reference, item, seconds, scratch, crew)
         found.append(searched)
     if len(reference.plan["entries"]) == before:
         return reference, found
     reference = find_level(reference, crew)
     return reference, [
-        replace(item, equivalence=prove(reference, item.candidate, crew)) if item.equivalence else item
+        replace(item, equivalence=prove(reference, item.candidate, crew)) if item.equivalence and not item.own else item
         for item in found
     ]
+
+
+def _at_its_own_sizes(tried: Tried, own: ReferenceModel, seconds: float, scratch: Path, crew: Crew) -> Tried:
+    before = len(own.plan["entries"])
+    own, tried = _search(own, tried, seconds, scratch / tried.candidate.recipe, crew)
+    if len(own.plan["entries"]) == before:
+        return tried
+    own = find_level(own, crew)
+    return replace(tried, own=own, equivalence=prove(own, tried.candidate, crew))
 
 
 def _search(

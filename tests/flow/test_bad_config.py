@@ -105,7 +105,7 @@ def _samples(**arrays: np.ndarray[Any, Any]) -> Callable[[Path], None]:
     return lambda path: np.savez(path, **arrays)
 
 
-@pytest.mark.parametrize(
+_UNFIT = pytest.mark.parametrize(
     ("write", "names"),
     [
         pytest.param(_samples(x=np.zeros((6, 9), np.float32)), ("'x'", "[6, 9]", "8"), id="shape"),
@@ -125,12 +125,30 @@ def _samples(**arrays: np.ndarray[Any, Any]) -> Callable[[Path], None]:
         pytest.param(lambda path: None, ("does not exist",), id="missing"),
     ],
 )
+
+
+@_UNFIT
 def test_samples_that_do_not_fit(
     cli: Cli, project: Path, write: Callable[[Path], None], names: tuple[str, ...]
 ) -> None:
     write(project / "samples.npz")
     _configure(project, "    data: {samples: samples.npz}")
     fails(cli, project, 3, "build", names=("samples.npz", *names))
+
+
+@_UNFIT
+def test_calibration_data_that_does_not_fit(
+    cli: Cli, project: Path, write: Callable[[Path], None], names: tuple[str, ...]
+) -> None:
+    write(project / "calibration.npz")
+    _configure(project, "    data: {calibration: calibration.npz}")
+    fails(cli, project, 3, "build", names=("calibration.npz", *names))
+
+
+def test_calibration_data_without_a_range(cli: Cli, project: Path) -> None:
+    np.savez(project / "calibration.npz", x=np.full((6, 8), np.nan, np.float32))
+    _configure(project, "    data: {calibration: calibration.npz}", "    optimize: {recipes: [int8-static]}")
+    fails(cli, project, 3, "build", names=("calibration.npz", "'x'", "nan", "[0, 0]"))
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_every_recipe_is_shown_with_its_reason(cli: Callable[..., Finished], tmp
     assert done.code == 0, done.err
     assert schema.problems(done.json, "report") == []
     found = candidates(done)
-    assert list(found) == ["fp32", "fp16", "int8-dynamic", "source"]
+    assert list(found) == ["fp32", "transformer", "slim", "fp16", "int8-dynamic", "source"]
     assert all(entry["reason"] for entry in found.values())
     assert "needs float32 weights in MatMul or Gemm" in found["int8-dynamic"]["reason"]
     passes = {entry["name"]: entry["status"] for entry in found["fp32"]["passes"]}
@@ -130,7 +130,7 @@ def test_olive_file_of_the_user(cli: Callable[..., Finished], tmp_path: Path) ->
     done = cli("build", "mlp.onnx", "--recipe", "olive:half.json", "--json")
     assert done.code == 0, done.err
     found = candidates(done)["olive:half.json"]
-    assert found["passes"] == [{"name": "Olive run configuration", "status": "changed", "detail": ""}]
+    assert found["passes"] == [{"name": "Olive run configuration", "status": "changed", "detail": "+2 Cast"}]
     assert found["equivalence"]["samples"] > 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["artifacts", "half.json", "mlp.onnx"]
 

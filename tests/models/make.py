@@ -147,6 +147,79 @@ def qdq() -> None:
     save("qdq", nodes, [floats("x", 1, 1, 8, 8)], [floats("y", 1, 3)], weights)
 
 
+def encoder() -> None:
+    """One layer of a text encoder as PyTorch exports it, with a mask of -3.4e38 before the Softmax."""
+    rng = np.random.default_rng(11)
+    hidden, heads = 16, 2
+    shapes = dict.fromkeys(("wq", "wk", "wv", "wo"), (hidden, hidden)) | {
+        "w1": (hidden, 2 * hidden), "w2": (2 * hidden, hidden), "table": (30, hidden),
+    }  # fmt: skip
+    weights = {name: (0.2 * rng.standard_normal(shape)).astype(np.float32) for name, shape in shapes.items()}
+    biases = {"bq": hidden, "bk": hidden, "bv": hidden, "bo": hidden, "b1": 2 * hidden, "b2": hidden}
+    weights |= {name: (0.1 * rng.standard_normal(size)).astype(np.float32) for name, size in biases.items()}
+    for name in ("first", "second", "third"):
+        weights |= {f"gamma_{name}": np.ones(hidden, np.float32), f"beta_{name}": np.zeros(hidden, np.float32)}
+    weights |= {
+        "split": np.array([0, 0, heads, hidden // heads], np.int64), "joined": np.array([0, 0, hidden], np.int64),
+        "one": np.ones((), np.float32), "lowest": np.array(np.finfo(np.float32).min),
+        "axis_1": np.array([1], np.int64), "axis_2": np.array([2], np.int64),
+        "root": np.array(np.sqrt(hidden / heads), np.float32), "two": np.array(np.sqrt(2.0), np.float32),
+        "half": np.array(0.5, np.float32),
+    }  # fmt: skip
+    nodes: list = []
+
+    def add(kind: str, inputs: list[str], output: str, **attributes: object) -> str:
+        nodes.append(helper.make_node(kind, inputs, [output], f"node_{output}", **attributes))
+        return output
+
+    def dense(source: str, letter: str, output: str) -> str:
+        return add("Add", [f"b{letter}", add("MatMul", [source, f"w{letter}"], f"{output}_product")], output)
+
+    def norm(source: str, name: str) -> str:
+        return add("LayerNormalization", [source, f"gamma_{name}", f"beta_{name}"], name, axis=-1, epsilon=1e-12)
+
+    def turned(source: str, letter: str, order: list[int]) -> str:
+        apart = add("Reshape", [dense(source, letter, f"dense_{letter}"), "split"], f"apart_{letter}")
+        return add("Transpose", [apart], f"heads_{letter}", perm=order)
+
+    wide = add("Unsqueeze", [add("Unsqueeze", ["mask", "axis_1"], "mask_wide"), "axis_2"], "mask_wider")
+    wide = add("Cast", [wide], "mask_float", to=TensorProto.FLOAT)
+    bias = add("Mul", [add("Sub", ["one", wide], "mask_off"), "lowest"], "mask_bias")
+    x = norm(add("Gather", ["table", "ids"], "words"), "first")
+    query, value = turned(x, "q", [0, 2, 1, 3]), turned(x, "v", [0, 2, 1, 3])
+    scores = add("Div", [add("MatMul", [query, turned(x, "k", [0, 2, 3, 1])], "scores"), "root"], "scores_scaled")
+    shares = add("Softmax", [add("Add", [scores, bias], "scores_masked")], "shares", axis=-1)
+    back = add("Transpose", [add("MatMul", [shares, value], "context")], "context_back", perm=[0, 2, 1, 3])
+    x = norm(
+        add("Add", [dense(add("Reshape", [back, "joined"], "context_joined"), "o", "mixed"), x], "sum_1"), "second"
+    )
+    inner = dense(x, "1", "inner")
+    erf = add("Add", [add("Erf", [add("Div", [inner, "two"], "erf_in")], "erf_out"), "one"], "erf_sum")
+    gelu = add("Mul", [add("Mul", [inner, erf], "gelu_double"), "half"], "gelu")
+    norm(add("Add", [dense(gelu, "2", "outer"), x], "sum_2"), "third")
+    tokens = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"]) for name in ("ids", "mask")]
+    save("encoder", nodes, tokens, [floats("third", "batch", "length", hidden)], weights)
+
+
+def loud() -> None:
+    """Numbers on the way that float16 cannot hold, in three of its five nodes; its answers are small."""
+    rng = np.random.default_rng(12)
+    weights = {
+        "w1": (0.05 * rng.standard_normal((8, 8))).astype(np.float32),
+        "w2": (0.05 * rng.standard_normal((8, 4))).astype(np.float32),
+        "large": np.array(3e6, np.float32),
+        "shift": np.array(2e5, np.float32),
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["h"]),
+        helper.make_node("Mul", ["h", "large"], ["up"]),
+        helper.make_node("Add", ["up", "shift"], ["shifted"]),
+        helper.make_node("Div", ["shifted", "large"], ["down"]),
+        helper.make_node("MatMul", ["down", "w2"], ["y"]),
+    ]
+    save("loud", nodes, [floats("x", "batch", 8)], [floats("y", "batch", 4)], weights)
+
+
 if __name__ == "__main__":
-    for make in (mlp, cnn, branch, constant, noisy, tokens, qdq):
+    for make in (mlp, cnn, branch, constant, noisy, tokens, qdq, encoder, loud):
         make()

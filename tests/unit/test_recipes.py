@@ -1,56 +1,145 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from artifactctl import schema
-from artifactctl.recipes import AUTO, RECIPES, expand, is_recipe
+from artifactctl.project import Data, ModelConfig, Source
+from artifactctl.recipes import (
+    AUTO,
+    CALIBRATED,
+    RECIPES,
+    Recipe,
+    base_of,
+    expand,
+    is_recipe,
+    known,
+    recipe_of,
+    shape_of,
+)
 
-SIMPLEST_FIRST = ["fp32", "fp16", "int8-dynamic"]
+PLAIN = ModelConfig("m", Source("onnx", "m.onnx"))
+LEAN = ["fp32", "transformer", "slim", "fp16", "int8-dynamic"]
+SHAPES = ({"x": (1, 8)}, {"x": (4, 8)})
+SIMPLEST_FIRST = [
+    *("fp32", "fp32-fixed", "transformer", "slim", "fp16", "fp16-mixed", "int8-dynamic", "int8-dynamic-all"),
+    *("int8-static", "int8-static-entropy", "int8-static-percentile", "int4", "int4-128"),
+]
+FACTS: dict[str, Any] = {"precision": "fp32", "weighted": {"MatMul": 2}, "free": ["batch"], "shapes": False}
+FACTS |= {"attention": 0, "transformer": None}
 
 
-def test_auto_is_every_recipe_simplest_first() -> None:
-    assert expand((AUTO,)) == (SIMPLEST_FIRST, False)
+def asked(*names: str, **more: Any) -> tuple[list[str], bool]:
+    return expand(replace(PLAIN, recipes=names, **more))
+
+
+def test_recipes_are_listed_simplest_first() -> None:
     assert list(RECIPES) == SIMPLEST_FIRST
 
 
+def test_auto_is_what_is_worth_trying() -> None:
+    assert asked(AUTO) == (LEAN, False)
+
+
+@pytest.mark.parametrize("data", [Data(samples="s.npz"), Data(calibration="c.npz")])
+def test_auto_calibrates_only_on_the_users_own_data(data: Data) -> None:
+    assert asked(AUTO, data=data) == ([*LEAN, "int8-static"], False)
+
+
+def test_auto_fixes_sizes_only_for_those_who_say_which() -> None:
+    assert asked(AUTO, shapes=SHAPES[:1])[0] == ["fp32", "fp32-fixed", *LEAN[1:]]
+
+
+def test_auto_mixes_precisions_only_where_float16_is_computed() -> None:
+    assert "fp16-mixed" in asked(AUTO, providers=("cuda", "cpu"))[0]
+    assert "fp16-mixed" not in asked(AUTO, providers=("cpu", "cuda"))[0]
+
+
+def test_several_shapes_are_several_candidates() -> None:
+    names = ["fp32", "fp32-fixed-1", "fp32-fixed-2"]
+    assert asked("fp32-fixed", "fp32", shapes=SHAPES) == (names, True)
+    assert [base_of(name) for name in names] == ["fp32", "fp32-fixed", "fp32-fixed"]
+    assert [shape_of(name) for name in ("fp32-fixed", *names[1:])] == [0, 0, 1]
+    assert recipe_of("fp32-fixed-2") is RECIPES["fp32-fixed"]
+    assert [base_of(name) for name in SIMPLEST_FIRST] == SIMPLEST_FIRST
+
+
 def test_named_recipes_are_put_in_order_of_simplicity() -> None:
-    assert expand(("int8-dynamic", "fp32")) == (["fp32", "int8-dynamic"], True)
+    assert asked("int8-dynamic", "fp32") == (["fp32", "int8-dynamic"], True)
+    assert asked("int4", AUTO) == ([*LEAN, "int4"], True)
 
 
 def test_the_users_own_files_come_last_in_the_order_given() -> None:
-    assert expand(("olive:b.json", "fp16", "olive:a.json")) == (["fp16", "olive:b.json", "olive:a.json"], True)
-    assert expand((AUTO, "olive:a.json")) == ([*SIMPLEST_FIRST, "olive:a.json"], True)
+    assert asked("olive:b.json", "fp16", "olive:a.json") == (["fp16", "olive:b.json", "olive:a.json"], True)
+    assert asked(AUTO, "olive:a.json") == ([*LEAN, "olive:a.json"], True)
 
 
 def test_a_recipe_named_twice_is_tried_once() -> None:
-    assert expand(("fp16", "fp16")) == (["fp16"], True)
-    assert expand((AUTO, "fp16", AUTO)) == (SIMPLEST_FIRST, False)
+    assert asked("fp16", "fp16") == (["fp16"], True)
+    assert asked(AUTO, AUTO) == (LEAN, False)
 
 
 def test_what_is_a_recipe() -> None:
     assert all(map(is_recipe, [AUTO, *SIMPLEST_FIRST, "olive:x.json"]))
-    assert not any(map(is_recipe, ["", "fp64", "olive"]))
+    assert not any(map(is_recipe, ["", "fp64", "olive", "fp32-fixed-1"]))
+    assert known().startswith("auto, fp32, fp32-fixed, ")
 
 
 def test_the_schema_knows_the_same_recipes() -> None:
     model = schema.load("config")["$defs"]["model"]["properties"]
-    allowed = model["optimize"]["properties"]["recipes"]["items"]["anyOf"][0]["enum"]
-    assert allowed == [AUTO, *RECIPES]
+    items = model["optimize"]["properties"]["recipes"]["items"]
+    assert items["anyOf"][0]["enum"] == [AUTO, *RECIPES]
+    assert items["description"] == f"a recipe is {known().removesuffix('olive:FILE.json')}or olive: FILE.json"
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "int8", "fp64"])
-def test_fp32_applies_to_any_model(precision: str) -> None:
-    assert RECIPES["fp32"].refusal(precision, set()) is None
+@pytest.mark.parametrize("name", ["fp32", "slim"])
+def test_what_applies_to_any_model(name: str, precision: str) -> None:
+    recipe = replace(RECIPES[name], package=None)
+    assert recipe.refusal(FACTS | {"precision": precision, "weighted": {}}) is None
 
 
-@pytest.mark.parametrize("name", ["fp16", "int8-dynamic"])
+@pytest.mark.parametrize("name", [name for name in SIMPLEST_FIRST if name not in ("fp32", "fp32-fixed", "slim")])
 def test_the_others_need_float32_weights(name: str) -> None:
-    assert RECIPES[name].refusal("fp32", {"MatMul", "Relu"}) is None
-    refusal = RECIPES[name].refusal("fp16", {"MatMul"})
+    assert RECIPES[name].refusal(FACTS | {"attention": 1}) is None
+    refusal = RECIPES[name].refusal(FACTS | {"precision": "fp16"})
     assert refusal == f"does not apply: needs {RECIPES[name].needs}, and this one is fp16"
 
 
-def test_int8_dynamic_needs_something_to_quantize() -> None:
-    recipe = RECIPES["int8-dynamic"]
-    assert recipe.refusal("fp32", {"Gemm"}) is None
-    assert recipe.refusal("fp32", {"Conv", "Relu"}) == "does not apply: needs float32 weights in MatMul or Gemm"
+@pytest.mark.parametrize(
+    ("name", "weighted", "applies"),
+    [
+        ("int8-dynamic", ["Gemm"], True),
+        ("int8-dynamic", ["Conv"], False),
+        ("int8-dynamic-all", ["Conv"], True),
+        ("int8-static", ["Conv"], True),
+        ("int8-static", ["Gather"], False),
+        ("int4", ["Gemm", "Conv"], False),
+        ("int4", ["Gather"], True),
+    ],
+)
+def test_quantization_needs_something_to_quantize(name: str, weighted: list[str], applies: bool) -> None:
+    refusal = RECIPES[name].refusal(FACTS | {"weighted": dict.fromkeys(weighted, 1)})
+    assert refusal == (None if applies else f"does not apply: needs {RECIPES[name].needs}")
+
+
+def test_sizes_are_fixed_where_they_are_free_and_said() -> None:
+    recipe = RECIPES["fp32-fixed"]
+    assert recipe.refusal(FACTS | {"shapes": True}) is None
+    for facts in (FACTS, FACTS | {"shapes": True, "free": []}):
+        assert recipe.refusal(facts) == "does not apply: needs inputs with free sizes, and optimize.shapes"
+
+
+def test_a_transformer_has_attention() -> None:
+    assert RECIPES["transformer"].refusal(FACTS) == "does not apply: needs attention in float32"
+
+
+def test_a_package_that_is_missing_is_no_failure() -> None:
+    refusal = Recipe("r", (), "any model", package="no_such_package").refusal(FACTS)
+    assert refusal == "does not apply: no_such_package is not installed; pip install 'artifactctl[build]'"
+
+
+def test_which_recipes_calibrate() -> None:
+    assert {name for name in RECIPES if name.startswith("int8-static")} == CALIBRATED

@@ -131,7 +131,7 @@ def test_values_that_are_no_tensors_are_left_out(tmp_path: Path) -> None:
 
 def test_values_are_asked_for_in_parts_when_they_are_large(tmp_path: Path) -> None:
     sizes = {"a": 120_000_000, "b": 90_000_000, "c": 300_000_000, "d": 100}
-    assert list(culprit._chunks([*sizes, "unknown"], sizes)) == [["a"], ["b"], ["c"], ["d", "unknown"]]
+    assert list(culprit.chunks([*sizes, "unknown"], sizes)) == [["a"], ["b"], ["c"], ["d", "unknown"]]
 
     def write_one(name: str, factor: int) -> str:
         count = culprit.CHUNK_BYTES // culprit.UNKNOWN_BYTES  # as large as nobody knows: how many are not zero?

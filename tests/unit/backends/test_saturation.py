@@ -22,9 +22,9 @@ def test_a_pair_counts_where_the_instruction_can_cut_it_off() -> None:
     sums = np.stack([a * first + b * second for a in (0, 255) for b in (0, 255)])
     overflows = ((sums > 32767) | (sums < -32768)).any(axis=0)
     pairs = np.stack([first, second], axis=-1).astype(np.int8)
-    counted = np.array([[saturation._count(pair[None])[0] for pair in row] for row in pairs[::5, ::5]])
+    counted = np.array([[saturation.count(pair[None])[0] for pair in row] for row in pairs[::5, ::5]])
     assert (counted.astype(bool) == overflows[::5, ::5]).all()
-    assert saturation._count(pairs) == (int(overflows.sum()), 65536)
+    assert saturation.count(pairs) == (int(overflows.sum()), 65536)
 
 
 def made(
