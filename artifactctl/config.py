@@ -161,6 +161,9 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
         license=entry.get("license"),
         own={name: own for name, value in named.items() if (own := _own(entry, value)) != OwnTerms()},
         min_runtime=optimize.get("min_runtime"),
+        session=optimize.get("session", False),
+        objective=optimize.get("objective", "latency"),
+        budget_s=float(optimize.get("budget_s", 120)),
         shapes=tuple({key: tuple(sizes) for key, sizes in item.items()} for item in optimize.get("shapes") or ()),
     )
 

@@ -15,7 +15,16 @@ from artifactctl.pointers import pointer_in
 from artifactctl.project import ModelConfig
 from artifactctl.recipes import OLIVE_PREFIX, RECIPES_VERSION
 
-LATE_KEYS = ("license", "own", "min_runtime", "shapes")  # what was built before they came is unchanged
+# of keys that came later what they are when not given: what was built before them is unchanged
+LATE_KEYS: dict[str, Any] = {
+    "license": None,
+    "own": {},
+    "min_runtime": None,
+    "shapes": (),
+    "session": False,
+    "objective": "latency",
+}
+JUDGES = ("latency", "budgets", "budget_s")
 
 
 def declared_files(config: ModelConfig, root: Path) -> dict[str, Path]:
@@ -74,9 +83,9 @@ def config_digest(config: ModelConfig) -> str:
 
     Speed gates and budgets judge a version; they do not make another one.
     """
-    made_from = {key: value for key, value in asdict(config).items() if key not in ("latency", "budgets")}
-    for late in LATE_KEYS:
-        if not made_from[late]:
+    made_from = {key: value for key, value in asdict(config).items() if key not in JUDGES}
+    for late, unset in LATE_KEYS.items():
+        if made_from[late] == unset:
             del made_from[late]
     text = json.dumps({"recipes_version": RECIPES_VERSION} | made_from, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -11,20 +11,31 @@ from artifactctl import bom, environment, folder, metadata
 EQUAL, DIFFERS, MEASURED, ADDED, MISSING = "equal", "differs", "measured", "added", "missing"
 # what the record claims; a rebuild that arrives elsewhere proves the claim wrong, whatever the machine
 CLAIMS = ("model_name", "source", "equivalence.bounds", "equivalence.statement", "equivalence.passed")
+LATER_SETTINGS = ("memory_pattern", "arena", "flush_denormals")
 _RENDERED = {folder.VALIDATE: metadata.render_validate, "README.md": metadata.render_card, folder.BOM: bom.render}
 
 
 def as_recorded(rebuilt: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
     """The rebuilt metadata with what no rebuild can give again: the number, the times, and the machine."""
     taken = ("version", "previous", "environment", "runtime", *metadata.MEASURED)
-    times = {entry["recipe"]: entry["latency"] for entry in recorded["recipe"]["candidates"]}
-    tried = [entry | {"latency": times.get(entry["recipe"])} for entry in rebuilt["recipe"]["candidates"]]
+    before = {metadata.candidate_key(entry): entry for entry in recorded["recipe"]["candidates"]}
+    tried = []
+    for entry in rebuilt["recipe"]["candidates"]:
+        found = metadata.same_candidate(before, entry["recipe"], entry.get("provider"))
+        known = {key: value for key, value in entry.items() if key != "provider" or key in found}
+        tried.append(known | {"latency": found.get("latency")})
     return {
         **rebuilt,
         **{key: recorded[key] for key in taken},
         "recipe": {**rebuilt["recipe"], "candidates": tried},
-        "session": {**rebuilt["session"], "intra_op_threads": recorded["session"]["intra_op_threads"]},
+        "session": _session(rebuilt["session"], recorded["session"]),
     }
+
+
+def _session(rebuilt: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Threads are the machine's; settings that older versions did not record say nothing."""
+    kept = {key: value for key, value in rebuilt.items() if key in recorded or key not in LATER_SETTINGS}
+    return kept | {"intra_op_threads": recorded["intra_op_threads"]}
 
 
 def file_statuses(path: Path, other: Path, meta: Mapping[str, Any], changed: bool) -> list[dict[str, str]]:

@@ -89,6 +89,17 @@ def validate_data(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def candidate_key(entry: Mapping[str, Any]) -> tuple[str, str | None]:
+    """A candidate is a recipe on a provider; in older records it is a recipe."""
+    return entry["recipe"], entry.get("provider")
+
+
+def same_candidate(
+    entries: Mapping[tuple[str, str | None], Mapping[str, Any]], recipe: str, provider: str | None
+) -> Mapping[str, Any]:
+    return entries.get((recipe, provider)) or entries.get((recipe, None)) or {}
+
+
 def bounds_on(metadata: Mapping[str, Any], provider: str | None = None) -> Mapping[str, Any]:
     """The bounds on a provider, or where the build proved it."""
     proof = metadata["equivalence"]

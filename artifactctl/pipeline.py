@@ -6,6 +6,7 @@ And what comes after it: artifact_vN -> package -> commit -> tag -> push.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
@@ -19,18 +20,20 @@ from artifactctl.folder import ArtifactFolder
 from artifactctl.git.repository import open_repository
 from artifactctl.inputs import check_files, demand_same_files
 from artifactctl.project import BuildRequest, ReleaseRequest, Say
-from artifactctl.records import SOURCE_RECIPE, Candidate, Choice, LatencyReport, ReferenceModel, Tried
+from artifactctl.records import Candidate, Choice, LatencyReport, ReferenceModel, Tried
 from artifactctl.steps import publish
 from artifactctl.steps import release as steps
 from artifactctl.steps.assemble import assemble
-from artifactctl.steps.choose import any_holds, choose, choose_again
+from artifactctl.steps.choose import choose_again
+from artifactctl.steps.contest import Clock, Contest
 from artifactctl.steps.diff import release_notes
 from artifactctl.steps.explain import explain
 from artifactctl.steps.export import fixed_reference, make_reference
 from artifactctl.steps.ingredients import Kitchen, stock
-from artifactctl.steps.measure import measure, sample_of
+from artifactctl.steps.measure import sample_of
 from artifactctl.steps.optimize import check_olive_file, optimize
 from artifactctl.steps.package import package as make_package
+from artifactctl.steps.places import everywhere, other_places, reference_form
 from artifactctl.steps.portable import demand_promise, hold
 from artifactctl.steps.preflight import choose as choose_target
 from artifactctl.steps.preflight import demand_ready, demand_tag_free_or_equal, previous_release, warnings
@@ -40,10 +43,13 @@ from artifactctl.steps.search import search
 from artifactctl.steps.sides import Side, side_of
 from artifactctl.steps.source import read_source
 from artifactctl.steps.standing import Contender, demand_not_slower, stand
+from artifactctl.steps.tune import as_tuned, tune
 from artifactctl.steps.verify import prove
 from artifactctl.stores import store_of
 from artifactctl.tags import message
 from artifactctl.unchanged import find_unchanged
+
+NOT_TRIED = "not tried: optimize.budget_s ended before its turn"
 
 
 def build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
@@ -51,11 +57,12 @@ def build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
     with _at_work(request, crew) as scratch:
         if found := find_unchanged(request, say):  # another build may have finished while this one waited
             return found
-        reference, tried = _candidates(request, scratch, crew, say)
-        say("measuring against the source in pairs")
-        measured = _measure(reference, tried, crew)
-        choice = choose(measured, _source_itself(reference, measured, crew))
-        reference = choice.chosen.own or reference
+        clock = Clock(request.config.budget_s)
+        reference, tried = _candidates(request, scratch, clock, crew, say)
+        contest = Contest(reference, clock, crew, say)
+        choice = contest.choose(tried, Tried(reference_form(reference), reference.itself))
+        if request.config.session:
+            choice = tune(contest, choice)
         standing = _against_the_past(reference, choice, request.home, crew, say)
         demand_not_slower(standing, choice, crew)
         demand_same_files(reference.source.files, request.config, request.root)
@@ -66,13 +73,15 @@ def build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
 def rebuild(request: BuildRequest, recorded: Mapping[str, Any], crew: Crew, say: Say) -> ArtifactFolder | str:
     """A recorded version once more, into another place: proved, not timed. A text says why it cannot be had."""
     with _at_work(request, crew) as scratch:
-        reference, tried = _candidates(request, scratch, crew, say)
-        source = Tried(_reference_form(reference), reference.itself)
-        choice = choose_again(tried, source, recorded["recipe"]["candidates"])
+        entries = recorded["recipe"]["candidates"]
+        passed_by = frozenset(entry["recipe"] for entry in entries if entry["reason"] == NOT_TRIED)
+        reference, tried = _candidates(request, scratch, Clock(math.inf), crew, say, passed_by)
+        choice = choose_again(tried, Tried(reference_form(reference), reference.itself), entries)
         demand_same_files(reference.source.files, request.config, request.root)
         if isinstance(choice, str):
             return choice
-        return assemble(choice.chosen.own or reference, choice, {}, request.home, scratch, crew)
+        choice = as_tuned(reference, choice, recorded["session"], crew)
+        return assemble(reference, choice, {}, request.home, scratch, crew)
 
 
 @contextlib.contextmanager
@@ -93,8 +102,10 @@ def _at_work(request: BuildRequest, crew: Crew) -> Iterator[Path]:
         yield scratch
 
 
-def _candidates(request: BuildRequest, scratch: Path, crew: Crew, say: Say) -> tuple[ReferenceModel, list[Tried]]:
-    """The source's own answers, and every recipe proved against them."""
+def _candidates(
+    request: BuildRequest, scratch: Path, clock: Clock, crew: Crew, say: Say, passed_by: frozenset[str] = frozenset()
+) -> tuple[ReferenceModel, list[Tried]]:
+    """The source's own answers, and every recipe proved against them; what was passed by for want of time stays so."""
     config = request.config
     names, named_by_user = recipes.expand(config)
     if warned := licences.warning(config.license):
@@ -110,8 +121,13 @@ def _candidates(request: BuildRequest, scratch: Path, crew: Crew, say: Say) -> t
     kitchen = Kitchen(reference, stock(reference, names, scratch, crew), scratch, crew)
     tried: list[Tried] = []
     for name in names:
-        tried.append(_try(kitchen, name, tried, reuse, say))
+        late = clock.left <= 0 and not named_by_user and any(item.equivalence for item in tried)
+        if late or name in passed_by:
+            tried.append(Tried(Candidate(name, None, reference.precision, failure=NOT_TRIED)))
+        else:
+            tried.append(_try(kitchen, name, tried, reuse, say))
     reuse.remember()
+    tried = everywhere(reference, tried, other_places(reference, crew, say), crew)
     reference, tried = search(reference, tried, scratch, crew)
     tried = [explain(item.own or reference, item, scratch, crew) for item in tried]
     if named_by_user and all(item.candidate.broken for item in tried):
@@ -133,33 +149,14 @@ def _try(kitchen: Kitchen, name: str, before: list[Tried], reuse: Reuse, say: Sa
     return Tried(candidate, prove(own, candidate, kitchen.crew), own=own)
 
 
-def _measure(reference: ReferenceModel, tried: list[Tried], crew: Crew) -> list[Tried]:
-    """Only what is proved equal is worth measuring."""
-    worth = [item for item in tried if item.equivalence and item.equivalence.proves_something]
-    budget_s = reference.source.config.latency.budget_s / max(1, len(worth))
-    return [measure(item.own or reference, item, budget_s, crew) if item in worth else item for item in tried]
-
-
-def _source_itself(reference: ReferenceModel, tried: list[Tried], crew: Crew) -> Tried:
-    """The source in reference form: proved already, and measured against itself when it is the choice."""
-    itself = Tried(_reference_form(reference), reference.itself)
-    if any_holds(tried):
-        return itself
-    return measure(reference, itself, reference.source.config.latency.budget_s, crew)
-
-
-def _reference_form(reference: ReferenceModel) -> Candidate:
-    return Candidate(SOURCE_RECIPE, reference.path, reference.precision, reference.size_bytes)
-
-
 def _against_the_past(
     reference: ReferenceModel, choice: Choice, home: Path, crew: Crew, say: Say
 ) -> dict[str, LatencyReport]:
     """The chosen model against the versions before it, in pairs."""
-    config, path = reference.source.config, choice.chosen.candidate.path
+    config, path, own = reference.source.config, choice.chosen.candidate.path, choice.chosen.own or reference
     assert path is not None
     side = Side("the new model", path, known_as=config.name)
-    contender = Contender(side, sample_of(reference), reference.session, reference.seed)
+    contender = Contender(side, sample_of(own), own.session, reference.seed)
     return stand(contender, home, folder.next_free(home), config.latency, crew, say)
 
 

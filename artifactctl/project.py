@@ -99,6 +99,9 @@ class ModelConfig:
     license: str | None = None  # an SPDX expression, or any text
     own: Mapping[str, OwnTerms] = field(default_factory=dict)  # by provider, only where there is something
     min_runtime: str | None = None  # the oldest ONNX Runtime that every version must run on
+    session: bool = False  # whether the settings of the session are tuned too
+    objective: str = "latency"
+    budget_s: float = 120.0  # of the search for the best candidate
     shapes: tuple[Mapping[str, tuple[int, ...]], ...] = ()  # by input: sizes that a fixed model is made for
 
     def equivalence_on(self, provider: str) -> Equivalence:

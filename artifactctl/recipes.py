@@ -200,6 +200,7 @@ RECIPES = {
 AUTO = "auto"
 OLIVE_PREFIX = "olive:"
 FIXED = "fp32-fixed"
+PLAIN = "fp32"
 CALIBRATED = frozenset(
     recipe.name for recipe in RECIPES.values() for step in recipe.passes if "calibration" in step.fills
 )

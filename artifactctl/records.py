@@ -34,6 +34,9 @@ class Session:
     inter_op_threads: int = 1
     graph_level: str = "all"
     allow_spinning: bool = False  # threads that spin disturb whatever is measured beside them
+    memory_pattern: bool = True
+    arena: bool = True
+    flush_denormals: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     placement: Mapping[str, int] | None = None  # nodes by provider when it was proved
 
@@ -226,6 +229,7 @@ class LatencyReport:
     baseline: Timing
     against: str = "source"
     reason: str = ""  # why nothing is proved
+    load: Mapping[str, float] | None = None  # ratio of the times to load, with its interval
     sample: Mapping[str, Any] = field(default_factory=dict)  # what was timed: kind and sizes
     raw: tuple[Mapping[str, Any], ...] = ()
 
@@ -252,11 +256,17 @@ class Tried:
     culprit: Mapping[str, Any] | None = None  # pass, operator, node, output and error of what broke it
     kept: Path | None = None  # the worst sample, for `verify --replay`
     search: Mapping[str, Any] | None = None  # what the search for a worse input found
-    own: ReferenceModel | None = None  # the source at the only sizes that this candidate takes
+    own: ReferenceModel | None = None  # the source on another provider, or at the only sizes that this candidate takes
+
+    @property
+    def provider(self) -> str | None:
+        """Where it was proved, if it was."""
+        return self.equivalence.provider if self.equivalence else self.own.session.provider if self.own else None
 
     def as_json(self) -> dict[str, Any]:
         return {
             "recipe": self.candidate.recipe,
+            "provider": self.provider,
             "status": self.status,
             "reason": self.reason,
             "size_bytes": self.candidate.size_bytes,
@@ -272,3 +282,4 @@ class Tried:
 class Choice:
     chosen: Tried
     tried: tuple[Tried, ...]
+    tuning: tuple[Mapping[str, Any], ...] = ()  # settings of the session that were tried for the chosen one

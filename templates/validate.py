@@ -602,6 +602,10 @@ def make_session(path: Path | str | bytes, settings: dict[str, Any], *, fall_bac
     options.add_session_config_entry("session.intra_op.allow_spinning", "1" if settings["allow_spinning"] else "0")
     options.intra_op_num_threads = settings["intra_op_threads"]
     options.inter_op_num_threads = settings["inter_op_threads"]
+    options.enable_mem_pattern = settings.get("memory_pattern", True)
+    options.enable_cpu_mem_arena = settings.get("arena", True)
+    if settings.get("flush_denormals"):
+        options.add_session_config_entry("session.set_denormal_as_zero", "1")
     levels = ort.GraphOptimizationLevel
     options.graph_optimization_level = {
         "all": levels.ORT_ENABLE_ALL,
@@ -774,14 +778,24 @@ def terms_on(provider: str) -> tuple[dict[str, Any], dict[str, Any]]:
     if provider != settings["provider"]:
         settings |= {"provider": provider, "execution_provider": row["execution_provider"], "placement": None}
         settings["options"] = row["options"] | own.get("options", {})
+        if (other := settings.get("fallback")) and other["provider"] == provider:
+            settings["graph_level"] = other["graph_level"]
     return settings, own.get("bounds", DATA["bounds"])
+
+
+def recorded_provider() -> str:
+    """What the artifact was chosen for; where this machine lacks it, what the same file was proved on too."""
+    session = DATA["session"]
+    other = session.get("fallback")
+    missing = other and session["execution_provider"] not in available_providers()
+    return str(other["provider"] if missing else session["provider"])
 
 
 def validate(folder: Path, reference: str | None, provider: str | None) -> dict[str, Any]:
     check_integrity(folder)
-    settings, bounds = terms_on(provider or DATA["session"]["provider"])
     plan = DATA["plan"]
     try:
+        settings, bounds = terms_on(provider or recorded_provider())
         session = load(
             folder / "model_opt.onnx", settings, "Check that this onnxruntime is not older than the recorded one."
         )

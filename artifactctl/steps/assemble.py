@@ -14,10 +14,12 @@ from artifactctl.folder import ArtifactFolder
 from artifactctl.inputs import config_digest, data_files, recorded_name
 from artifactctl.project import ModelConfig
 from artifactctl.records import SOURCE_RECIPE, Candidate, Choice, LatencyReport, ReferenceModel, Tried
+from artifactctl.steps.places import fall_back
 from artifactctl.steps.portable import look
 from artifactctl.steps.standing import OLDEST, PREVIOUS, anonymous
 from artifactctl.steps.verify import bounds_of, prove, statement_of
 
+FALLBACK_KEYS = ("provider", "execution_provider", "graph_level", "options")
 SAMPLE_KEYS = ("seed", "batched", "inputs", "states", "sets", "branches", "unwatched_branches", "single_size")
 
 
@@ -29,9 +31,12 @@ def assemble(
     scratch: Path,
     crew: Crew,
 ) -> ArtifactFolder:
+    """`reference` is the source on the build's own provider; where the chosen one was proved is its own."""
     staged = scratch / "artifact"
     (staged / "evidence").mkdir(parents=True)
-    chosen, provider = choice.chosen, reference.session.provider
+    chosen, base = choice.chosen, reference
+    reference = chosen.own or reference
+    provider = reference.session.provider
     assert chosen.candidate.path is not None
     verbatim = chosen.candidate.recipe == SOURCE_RECIPE
     model = str(staged / folder.MODEL)
@@ -40,6 +45,7 @@ def assemble(
     if not shipped.passed:
         raise NotEquivalent(f"the file to be shipped is not the model that was proved: {shipped.reason}")
     described = look(staged / folder.MODEL, crew)
+    described["fallback"] = _fallback(base, reference, replace(chosen.candidate, path=staged / folder.MODEL), crew)
     labelled = reference.source.config.equivalence.default.max_accuracy_drop is not None
     golden = str(staged / folder.GOLDEN)
     found = [number for number, entry in reference.plan["entries"].items() if entry["origin"] == "search"]
@@ -126,7 +132,7 @@ def _metadata(
             "passes": [asdict(result) for result in chosen.candidate.passes],
             "candidates": [tried.as_json() for tried in choice.tried],
         },
-        "session": asdict(replace(reference.session, placement=equivalence.placement)),
+        "session": asdict(replace(reference.session, placement=equivalence.placement)) | model["fallback"],
         "equivalence": {
             "statement": statement_of(reference.equivalence),
             "bounds": bounds_of(config.equivalence),
@@ -141,6 +147,18 @@ def _metadata(
         "files": [],
         "previous": _previous(home),
     }
+
+
+def _fallback(base: ReferenceModel, own: ReferenceModel, shipped: Candidate, crew: Crew) -> dict[str, Any]:
+    """The same file on plain CPU, proved too; null where it does not hold there. Nothing where it is plain CPU."""
+    session = fall_back(base, own.session)
+    if session is None:
+        return {}
+    report = prove(replace(own, session=session), shipped, crew)
+    if not report.proves_something:
+        return {"fallback": None}
+    kept = {key: value for key, value in asdict(session).items() if key in FALLBACK_KEYS}
+    return {"fallback": kept | {"max_error": report.largest("max_error"), "samples": report.samples}}
 
 
 def _fixed(candidate: Candidate) -> dict[str, Any]:
@@ -172,7 +190,7 @@ def _previous(home: Path) -> dict[str, Any] | None:
 
 def _equivalence_evidence(reference: ReferenceModel, choice: Choice) -> dict[str, Any]:
     """Per candidate, provider, sample set and output: everything that was compared."""
-    provider = reference.session.provider
+    named = dict.fromkeys([reference.session.provider, *(tried.provider for tried in choice.tried)])
     return {
         "reference": {"framework": reference.framework, "sha256": reference.sha256},
         "bounds": bounds_of(reference.equivalence),
@@ -182,13 +200,24 @@ def _equivalence_evidence(reference: ReferenceModel, choice: Choice) -> dict[str
         "exported": asdict(reference.exported) if reference.exported else None,
         "providers": {
             provider: [
-                {"recipe": tried.candidate.recipe, "status": tried.status, "reason": tried.reason}
-                | {"culprit": dict(tried.culprit) if tried.culprit else None}
-                | {"search": dict(tried.search) if tried.search else None}
-                | {"report": _compared(tried, choice.chosen)}
+                _evidence_of(tried, choice.chosen)
                 for tried in choice.tried
+                if (tried.provider or reference.session.provider) == provider
             ]
+            for provider in named
+            if provider
         },
+    }
+
+
+def _evidence_of(tried: Tried, chosen: Tried) -> dict[str, Any]:
+    return {
+        "recipe": tried.candidate.recipe,
+        "status": tried.status,
+        "reason": tried.reason,
+        "culprit": dict(tried.culprit) if tried.culprit else None,
+        "search": dict(tried.search) if tried.search else None,
+        "report": _compared(tried, chosen),
     }
 
 
@@ -196,7 +225,8 @@ def _compared(tried: Tried, chosen: Tried) -> dict[str, Any] | None:
     """Samples of other sizes than the chosen model's are not among the sets that are listed."""
     if tried.equivalence is None:
         return None
-    return asdict(tried.equivalence if tried.own is chosen.own else replace(tried.equivalence, sets=(), worst=None))
+    same = tried.candidate.fixed == chosen.candidate.fixed
+    return asdict(tried.equivalence if same else replace(tried.equivalence, sets=(), worst=None))
 
 
 def _latency_evidence(
@@ -206,9 +236,11 @@ def _latency_evidence(
         "session": asdict(reference.session),
         "environment": environment.describe(),
         "candidates": [
-            {"recipe": tried.candidate.recipe, "latency": asdict(tried.latency) if tried.latency else None}
+            {"recipe": tried.candidate.recipe, "provider": tried.provider}
+            | {"latency": asdict(tried.latency) if tried.latency else None}
             for tried in choice.tried
         ],
+        "tuning": [dict(entry) for entry in choice.tuning],
         "versions": {name: asdict(anonymous(report)) for name, report in standing.items()},
     }
 

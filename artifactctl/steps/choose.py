@@ -5,14 +5,19 @@ Reasons hold no measured times: those stand in numbers beside them, and differ f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from artifactctl.gate import MIN_ROUNDS
-from artifactctl.records import Choice, Tried
+from artifactctl.metadata import candidate_key, same_candidate
+from artifactctl.project import Budgets
+from artifactctl.records import Choice, LatencyReport, Tried
 
-SLOWER_MARGIN = 0.03  # memory placement alone moves a model against itself by so much
+SLOWER_MARGIN = 0.01  # what is lost here is regained nowhere
+LOAD_MARGIN = 0.05
+SMALLER = 0.99  # by so much must a file, or memory, be smaller to count
+Better = Callable[[Tried, Tried], bool]
 LARGER_MARGIN = 0.10  # a file may grow by this much without a gain in speed
 
 
@@ -32,18 +37,42 @@ def unproved(tried: Tried) -> str | None:
     return None
 
 
-def rejection(tried: Tried) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`provider` is the build's own: elsewhere a candidate must be faster, not merely as fast."""
+
+    provider: str
+    objective: str
+    budgets: Budgets
+
+
+def rejection(tried: Tried, rules: Rules) -> str | None:
     """Why a candidate may not be chosen, or None."""
     if reason := unproved(tried):
         return reason
     candidate, latency = tried.candidate, tried.latency
     if latency is None or latency.ratio_low is None or latency.rounds < MIN_ROUNDS:
         return f"not proved fast enough: fewer than {MIN_ROUNDS} rounds fitted into latency.budget_s"
+    if reason := _over_budget(tried, latency, rules.budgets):
+        return reason
     if latency.ratio_low > 1 + SLOWER_MARGIN:
         return "slower than the source, proved in pairs"
+    faster = latency.ratio_high is not None and latency.ratio_high < 1
+    if tried.provider != rules.provider and not faster:
+        return f"not proved faster than the source on {rules.provider}"
+    if tried.provider == rules.provider and not faster and latency.load and latency.load["ratio_low"] > 1 + LOAD_MARGIN:
+        return "slower to load than the source, proved in pairs, and not proved faster"
     larger = (candidate.size_bytes or 0) > latency.baseline.size_bytes * (1 + LARGER_MARGIN)
-    if larger and (latency.ratio_high is None or latency.ratio_high >= 1):
-        return "larger than the source, and not proved faster"
+    return "larger than the source, and not proved faster" if larger and not faster else None
+
+
+def _over_budget(tried: Tried, latency: LatencyReport, budgets: Budgets) -> str | None:
+    size = (tried.candidate.size_bytes or 0) / 1e6
+    if budgets.size_mb is not None and size > budgets.size_mb:
+        return f"{size:.4g} MB, over size.max_mb {budgets.size_mb:g}"
+    peak = latency.candidate.peak_rss_mb
+    if budgets.memory_mb is not None and (peak is None or peak > budgets.memory_mb):
+        return f"over memory.max_mb {budgets.memory_mb:g}"
     return None
 
 
@@ -57,27 +86,29 @@ def _where(tried: Tried) -> str:
     return f"{node}; broken by {culprit['pass']!r}" if len(tried.candidate.passes) > 1 else node
 
 
-def any_holds(tried: list[Tried]) -> bool:
-    return any(rejection(item) is None for item in tried)
+def any_holds(tried: list[Tried], rules: Rules) -> bool:
+    return any(rejection(item, rules) is None for item in tried)
 
 
-def choose(tried: list[Tried], source: Tried) -> Choice:
-    """The simplest candidate that holds, unless another is proved faster; the source itself when none holds.
+def choose(tried: list[Tried], source: Tried, rules: Rules, faster: Better) -> Choice:
+    """The simplest candidate that holds, unless another is proved better; the source itself when none holds.
 
     `tried` is in the order of simplicity. A difference inside the noise does not decide.
     """
     judged = [
-        replace(item, status="rejected", reason=reason) if (reason := rejection(item)) else item for item in tried
+        replace(item, status="rejected", reason=reason) if (reason := rejection(item, rules)) else item
+        for item in tried
     ]
+    better = {"latency": faster, "size": _smaller, "memory": _leaner, "load": _loads_faster}[rules.objective]
     best: Tried | None = None
     for item in judged:
-        if item.status != "rejected" and (best is None or _faster(item, best)):
+        if item.status != "rejected" and (best is None or better(item, best)):
             best = item
     if best is None:
         reason = "no recipe holds, so the source itself in reference form is the honest choice"
         chosen = replace(source, status="chosen", reason=reason)
         return Choice(chosen, (*judged, chosen))
-    shown = [item if item.status == "rejected" else _verdict(item, best) for item in judged]
+    shown = [item if item.status == "rejected" else _verdict(item, best, rules) for item in judged]
     chosen = next(item for item in shown if item.status == "chosen")
     return Choice(chosen, (*shown, replace(source, status="eligible", reason="kept only when no recipe holds")))
 
@@ -85,10 +116,10 @@ def choose(tried: list[Tried], source: Tried) -> Choice:
 def choose_again(tried: list[Tried], source: Tried, recorded: Sequence[Mapping[str, Any]]) -> Choice | str:
     """The recorded choice, if it is proved here too; else why not. Times give other verdicts every time, so what they
     decided then stands."""
-    entries = {entry["recipe"]: entry for entry in recorded}
+    entries = {candidate_key(entry): entry for entry in recorded}
     judged = []
     for item in (*tried, source):
-        entry = entries.get(item.candidate.recipe, {})
+        entry = same_candidate(entries, item.candidate.recipe, item.provider)
         reason = None if item is source else unproved(item)
         if reason is not None:
             judged.append(replace(item, status="rejected", reason=reason))
@@ -98,23 +129,40 @@ def choose_again(tried: list[Tried], source: Tried, recorded: Sequence[Mapping[s
             judged.append(replace(item, reason="proved here, but not when it was recorded"))
     if chosen := [item for item in judged if item.status == "chosen"]:
         return Choice(chosen[0], tuple(judged))
-    wanted = next((name for name, entry in entries.items() if entry["status"] == "chosen"), None)
+    wanted = next((entry["recipe"] for entry in recorded if entry["status"] == "chosen"), None)
     why = next((item.reason for item in judged if item.candidate.recipe == wanted), "it is not among the recipes")
     return f"the recorded recipe {wanted!r} gives no model that holds here: {why}"
 
 
-def _faster(item: Tried, than: Tried) -> bool:
-    assert item.latency is not None
-    assert than.latency is not None
-    assert item.latency.ratio_high is not None
-    assert than.latency.ratio_low is not None
-    return item.latency.ratio_high < than.latency.ratio_low
+def name_of(item: Tried) -> str:
+    return f"{item.candidate.recipe} on {item.provider}" if item.provider else item.candidate.recipe
 
 
-def _verdict(item: Tried, best: Tried) -> Tried:
+def proved_faster(one: LatencyReport, other: LatencyReport) -> bool:
+    """By what both are to the source."""
+    assert one.ratio_high is not None
+    assert other.ratio_low is not None
+    return one.ratio_high < other.ratio_low
+
+
+def _smaller(item: Tried, best: Tried) -> bool:
+    return (item.candidate.size_bytes or 0) < SMALLER * (best.candidate.size_bytes or 0)
+
+
+def _leaner(item: Tried, best: Tried) -> bool:
+    one, other = (each.latency.candidate.peak_rss_mb if each.latency else None for each in (item, best))
+    return one is not None and other is not None and one < SMALLER * other
+
+
+def _loads_faster(item: Tried, best: Tried) -> bool:
+    one, other = (each.latency.load if each.latency else None for each in (item, best))
+    return one is not None and other is not None and one["ratio_high"] < other["ratio_low"]
+
+
+def _verdict(item: Tried, best: Tried, rules: Rules) -> Tried:
+    better = {"latency": "faster", "size": "smaller", "memory": "leaner", "load": "faster to load"}[rules.objective]
     if item is not best:
-        reason = f"equivalent and not proved slower; {best.candidate.recipe} is simpler, or proved faster"
+        reason = f"equivalent and not proved slower; {name_of(best)} is simpler, or proved {better}"
         return replace(item, status="eligible", reason=reason)
-    return replace(
-        item, status="chosen", reason="equivalent and not proved slower than the source; no other is proved faster"
-    )
+    reason = f"equivalent and not proved slower than the source; no other is proved {better}"
+    return replace(item, status="chosen", reason=reason)

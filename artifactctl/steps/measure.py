@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from artifactctl import gate, verdicts
 from artifactctl.crew import Crew
 from artifactctl.errors import SourceError
 from artifactctl.percentiles import interval_ms, milliseconds, percentile_of
-from artifactctl.records import LatencyReport, ReferenceModel, Session, Timing, Tried
+from artifactctl.records import Candidate, LatencyReport, ReferenceModel, Session, Timing, Tried
 
 ROUND_S, ROUND_TRIPLES = 0.2, 40  # of timed runs in one process, whichever ends first
 CHOICE_LIMIT, CHOICE_ROUNDS = 0.03, 14  # between a candidate and its source, where a tie is an answer too
+PEAKS = 3  # processes of which the memory is taken
 CHOICE_PATIENCE = 5  # budgets that the fewest rounds may take there: nothing else can decide
 
 
@@ -30,7 +31,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Duel:
-    """What is timed against what, and how. Both have the same provider and threads."""
+    """What is timed against what, and how, with the same threads."""
 
     candidate: Path
     baseline: Path
@@ -38,7 +39,7 @@ class Duel:
     session: Session
     seed: int
     terms: Terms
-    baseline_session: Session | None = None  # where its graph level or options are other ones
+    baseline_session: Session | None = None  # where its provider, graph level or options are other ones
     most_rounds: int = gate.LOOKS[-1]
     patience: int = 1
 
@@ -54,14 +55,14 @@ class Duel:
         }
 
 
-def measure(reference: ReferenceModel, tried: Tried, budget_s: float, crew: Crew) -> Tried:
-    """A candidate of a build against its source."""
+def measure(reference: ReferenceModel, tried: Tried, source: Session, budget_s: float, crew: Crew) -> Tried:
+    """A candidate of a build, where `reference` says, against its source in the session `source`."""
     candidate = tried.candidate
     assert candidate.path is not None
     sample = sample_of(reference)
     terms = Terms(CHOICE_LIMIT, reference.source.config.latency.confidence, budget_s)
     duel = Duel(
-        candidate.path, reference.path, sample, reference.session, reference.seed, terms,
+        candidate.path, reference.path, sample, reference.session, reference.seed, terms, source,
         most_rounds=CHOICE_ROUNDS, patience=CHOICE_PATIENCE,
     )  # fmt: skip
     try:
@@ -71,6 +72,20 @@ def measure(reference: ReferenceModel, tried: Tried, budget_s: float, crew: Crew
     sizes = (candidate.size_bytes or 0, reference.size_bytes)
     report = report_of(terms, reference.session.provider, rounds, seconds, sizes)
     return replace(tried, latency=replace(report, sample=about_sample(reference)))
+
+
+def peak_memory(reference: ReferenceModel, candidate: Candidate, crew: Crew) -> float | None:
+    """In MB above an empty session: the middle one of fresh processes."""
+    sample = str(sample_of(reference))
+    row = {"threads": reference.session.intra_op_threads, "inputs": sample, "batch": 1, "children": PEAKS, "seconds": 0}
+    settings = {"candidate": asdict(replace(reference.session, placement=None))}
+    task = {"models": {"candidate": str(candidate.path)}, "settings": settings, "surveys": [row]}
+    try:
+        found = crew.ask("timer", "surveys", task=task, side="candidate")
+    except SourceError:
+        return None
+    peaks = [child["peak_rss_bytes"] / 1e6 for child in found[0]["children"]]
+    return percentile_of(peaks, 0.5) if len(peaks) == PEAKS else None
 
 
 def fight(duel: Duel, crew: Crew) -> tuple[list[dict[str, Any]], float]:
@@ -128,6 +143,7 @@ def report_of(
         baseline=_timing(rounds, 1, "baseline", sizes[1]),
         against=terms.against,
         reason=_why_not_proven(terms, rounds, detection) if verdict == verdicts.NOT_PROVEN else "",
+        load=_load_ratio(whole, terms.confidence),
         raw=tuple(rounds),
     )
 
@@ -138,6 +154,15 @@ def _why_not_proven(terms: Terms, rounds: list[dict[str, Any]], detection: float
     if len(rounds) < gate.MIN_ROUNDS or detection is None:
         return f"{len(rounds)} rounds of at least {gate.MIN_ROUNDS} fitted into the budget of {terms.budget_s:g} s"
     return f"the smallest slow-down it could have seen is {detection:.1%}, the limit {terms.limit:.1%}"
+
+
+def _load_ratio(rounds: list[dict[str, Any]], confidence: float) -> dict[str, float] | None:
+    """Of the times to load, candidate by baseline, with its interval; None below the fewest rounds."""
+    if len(rounds) < gate.MIN_ROUNDS:
+        return None
+    loads = [[tuple(float(entry["load_ns"][side]) for side in ("candidate", "baseline", "again"))] for entry in rounds]
+    found = gate.judge(cast("list[list[gate.Triple]]", loads), 0.0, confidence)
+    return {"ratio": found.ratio, "ratio_low": found.ratio_low, "ratio_high": found.ratio_high}
 
 
 def _timing(rounds: list[dict[str, Any]], column: int, side: str, size_bytes: int) -> Timing:

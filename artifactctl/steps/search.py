@@ -20,18 +20,25 @@ def search(
         return reference, tried
     found = []
     for item in tried:
-        if item.own:  # of its own sizes: what is found there is of no use to the others
-            found.append(_at_its_own_sizes(item, item.own, seconds, scratch, crew))
+        if item.own:
+            # of its own sizes: what is found there is of no use to the others; elsewhere the same file was searched
+            alone = item.candidate.fixed and item.own.session == reference.session
+            found.append(_at_its_own_sizes(item, item.own, seconds, scratch, crew) if alone else item)
             continue
         reference, searched = _search(reference, item, seconds, scratch, crew)
         found.append(searched)
     if len(reference.plan["entries"]) == before:
         return reference, found
     reference = find_level(reference, crew)
-    return reference, [
-        replace(item, equivalence=prove(reference, item.candidate, crew)) if item.equivalence and not item.own else item
-        for item in found
-    ]
+    return reference, [_again(reference, item, crew) for item in found]
+
+
+def _again(reference: ReferenceModel, item: Tried, crew: Crew) -> Tried:
+    """With the samples that were found."""
+    if item.equivalence is None or item.candidate.fixed:
+        return item
+    own = replace(item.own, plan=reference.plan) if item.own else None
+    return replace(item, own=own, equivalence=prove(own or reference, item.candidate, crew))
 
 
 def _at_its_own_sizes(tried: Tried, own: ReferenceModel, seconds: float, scratch: Path, crew: Crew) -> Tried:

@@ -1,0 +1,104 @@
+"""Proved candidates -> Choice: each against the source in pairs, then those that could still win against the leader."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+from artifactctl import gate
+from artifactctl.crew import Crew
+from artifactctl.errors import SourceError
+from artifactctl.project import Say
+from artifactctl.records import Choice, LatencyReport, ReferenceModel, Tried
+from artifactctl.steps import choose
+from artifactctl.steps.measure import Duel, Terms, fight, measure, peak_memory, report_of, sample_of
+
+WORTH = 0.99  # a leader that is not even so much better by its estimate cannot be proved better
+LEG_ROUNDS = 14
+
+
+@dataclass(slots=True)
+class Clock:
+    """What is left of optimize.budget_s."""
+
+    budget_s: float
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def left(self) -> float:
+        return self.budget_s - (time.monotonic() - self.began)
+
+
+@dataclass(slots=True)
+class Contest:
+    """One build's candidates. `reference` is the source on the build's own provider: everyone is compared with it."""
+
+    reference: ReferenceModel
+    clock: Clock
+    crew: Crew
+    say: Say
+
+    def choose(self, tried: list[Tried], source: Tried) -> Choice:
+        config = self.reference.source.config
+        measured = self._measured(tried)
+        rules = choose.Rules(self.reference.session.provider, config.objective, config.budgets)
+        if not choose.any_holds(measured, rules):
+            source = self.against_the_source(source, config.latency.budget_s)
+        return choose.choose(measured, source, rules, self._better)
+
+    def _measured(self, tried: list[Tried]) -> list[Tried]:
+        """Only what is proved equal is worth measuring."""
+        config = self.reference.source.config
+        worth = [item for item in tried if item.equivalence and item.equivalence.proves_something]
+        left = max(self.clock.left, self.clock.budget_s / 4)
+        each = min(config.latency.budget_s, left) / max(1, len(worth))
+        found = list[Tried]()
+        for item in tried:
+            if item not in worth:
+                found.append(item)
+                continue
+            self.say(f"timing {choose.name_of(item)} against the source")
+            found.append(self.against_the_source(item, each))
+        return found
+
+    def against_the_source(self, item: Tried, budget_s: float) -> Tried:
+        own = item.own or self.reference
+        item = measure(replace(own, path=self.reference.path), item, self.reference.session, budget_s, self.crew)
+        config = self.reference.source.config
+        if item.latency and (config.objective == "memory" or config.budgets.memory_mb is not None):
+            peaks = peak_memory(own, item.candidate, self.crew)
+            timing = replace(item.latency.candidate, peak_rss_mb=peaks)
+            item = replace(item, latency=replace(item.latency, candidate=timing))
+        return item
+
+    def _better(self, item: Tried, best: Tried) -> bool:
+        """Proved faster than the simpler one: by what both are to the source, else against each other."""
+        one, other = item.latency, best.latency
+        assert one is not None
+        assert other is not None
+        if choose.proved_faster(one, other):
+            return True
+        if one.ratio is None or other.ratio is None or one.ratio > WORTH * other.ratio or self.clock.left <= 0:
+            return False
+        self.say(f"timing {choose.name_of(item)} against {choose.name_of(best)}")
+        found = self.duel(item, best)
+        return found is not None and found.ratio_high is not None and found.ratio_high < 1
+
+    def duel(self, item: Tried, best: Tried) -> LatencyReport | None:
+        here, there = item.own or self.reference, best.own or self.reference
+        narrow = here if item.candidate.fixed else there
+        latency = self.reference.source.config.latency
+        terms = Terms(0.0, latency.confidence, max(1.0, min(latency.budget_s, self.clock.left) / 2))
+        assert item.candidate.path is not None
+        assert best.candidate.path is not None
+        duel = Duel(
+            item.candidate.path, best.candidate.path, sample_of(narrow), here.session, self.reference.seed, terms,
+            there.session, most_rounds=LEG_ROUNDS,
+        )  # fmt: skip
+        try:
+            rounds, seconds = fight(duel, self.crew)
+        except SourceError:
+            return None
+        if len(rounds) < gate.MIN_ROUNDS:
+            return None
+        return report_of(terms, here.session.provider, rounds, seconds, (0, 0))

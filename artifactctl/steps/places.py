@@ -1,0 +1,63 @@
+"""Where candidates may run: on the build's own provider, and on every other one that the configuration allows and this
+machine really has. An emulator's time means nothing, so it is not among them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from artifactctl import recipes, runtimes
+from artifactctl.crew import Crew
+from artifactctl.errors import NotEquivalent, SourceError
+from artifactctl.project import Say
+from artifactctl.providers import CPU, PROVIDERS
+from artifactctl.records import SOURCE_RECIPE, Candidate, ReferenceModel, Session, Tried
+from artifactctl.steps.export import session_for
+from artifactctl.steps.settle import find_level
+from artifactctl.steps.verify import prove
+
+
+def other_places(reference: ReferenceModel, crew: Crew, say: Say) -> list[ReferenceModel]:
+    """The source as it answers there; not where it does not run, or leaves its own bound."""
+    config, taken, found = reference.source.config, {reference.session.execution_provider}, list[ReferenceModel]()
+    here, packages = crew.ask("runner", "describe_runtime")["providers"], runtimes.installed()
+    for name in config.providers[1:]:
+        row = PROVIDERS[name]
+        if row.emulated or row.execution_provider in taken or runtimes.why_unavailable(row, here, packages):
+            continue
+        taken.add(row.execution_provider)
+        say(f"asking whether the source runs on {name}")
+        there = replace(reference, session=session_for(name, crew, config.options_on(name)))
+        try:
+            found.append(find_level(there, crew))
+        except (SourceError, NotEquivalent) as error:
+            say(f"{name} is left out: {str(error).splitlines()[0]}")
+    return found
+
+
+def everywhere(reference: ReferenceModel, tried: list[Tried], places: list[ReferenceModel], crew: Crew) -> list[Tried]:
+    """Each candidate that holds, on every place; the source itself there, where no recipe keeps it as it is."""
+    found = list[Tried]()
+    plain = any(item.candidate.recipe == recipes.PLAIN and item.candidate.path for item in tried)
+    if places and not plain:
+        itself = reference_form(reference)
+        found += [Tried(itself, place.itself, own=place) for place in places]
+    for item in tried:
+        found.append(item)
+        if item.equivalence and item.equivalence.proves_something:
+            found += [_on(place, item, crew) for place in places]
+    return found
+
+
+def _on(place: ReferenceModel, item: Tried, crew: Crew) -> Tried:
+    own = replace(item.own, session=place.session) if item.own else place
+    return Tried(item.candidate, prove(own, item.candidate, crew), own=own)
+
+
+def reference_form(reference: ReferenceModel) -> Candidate:
+    return Candidate(SOURCE_RECIPE, reference.path, reference.precision, reference.size_bytes)
+
+
+def fall_back(reference: ReferenceModel, chosen: Session) -> Session | None:
+    """What runs the same file where the chosen provider is missing: plain CPU, if the configuration allows it."""
+    own = reference.session
+    return own if chosen.execution_provider != CPU and own.execution_provider == CPU else None
