@@ -19,6 +19,7 @@ from artifactctl.versions import parse_folder_name
 SCHEMA_VERSION = 1
 MEASURED = ("latency_ms", "latency", "files")
 MOST_TEXTS = 3
+PLAIN_SETTINGS = {"memory_pattern": True, "arena": True, "flush_denormals": False, "allow_spinning": False}
 DATA_STATEMENT = "DATA: dict[str, Any] = "
 DATA_BLOCK = re.compile(r"^# <data>\n.*?^# </data>\n", re.MULTILINE | re.DOTALL)
 
@@ -92,6 +93,29 @@ def validate_data(metadata: Mapping[str, Any]) -> dict[str, Any]:
 def candidate_key(entry: Mapping[str, Any]) -> tuple[str, str | None]:
     """A candidate is a recipe on a provider; in older records it is a recipe."""
     return entry["recipe"], entry.get("provider")
+
+
+def candidate_name(entry: Mapping[str, Any]) -> str:
+    """For people: the provider is said where it is not plain CPU."""
+    elsewhere = entry.get("provider") not in (None, "cpu")
+    return f"{entry['recipe']} on {entry['provider']}" if elsewhere else str(entry["recipe"])
+
+
+def session_texts(session: Mapping[str, Any]) -> list[str]:
+    """What of the session is not as everyone expects it, and why."""
+    found = list[str]()
+    if (level := session["graph_level"]) != "all":
+        found.append(f"graph level {level!r}: faster, or at ONNX Runtime's default even the source leaves the bound")
+    tuned = [name for name, plain in PLAIN_SETTINGS.items() if session.get(name, plain) != plain]
+    if tuned:
+        found.append(f"tuned: {', '.join(f'{name} {str(session[name]).lower()}' for name in tuned)}")
+    if "fallback" in session:
+        other = session["fallback"]
+        proved = (
+            f"{other['provider']}, the same file, proved too" if other else "nothing: it leaves the bound on the CPU"
+        )
+        found.append(f"{session['provider']}, proved faster; where it is missing: {proved}")
+    return found
 
 
 def same_candidate(
@@ -249,4 +273,4 @@ def _value_row(value: Mapping[str, Any]) -> str:
 
 
 def _candidate_row(entry: Mapping[str, Any]) -> str:
-    return f"| {_cell(entry['recipe'])} | {entry['status']} | {_cell(entry['reason'])} |"
+    return f"| {_cell(candidate_name(entry))} | {entry['status']} | {_cell(entry['reason'])} |"

@@ -156,7 +156,7 @@ def _against_the_past(
     config, path, own = reference.source.config, choice.chosen.candidate.path, choice.chosen.own or reference
     assert path is not None
     side = Side("the new model", path, known_as=config.name)
-    contender = Contender(side, sample_of(own), own.session, reference.seed)
+    contender = Contender(side, sample_of(own), own.session, reference.seed, config.providers)
     return stand(contender, home, folder.next_free(home), config.latency, crew, say)
 
 

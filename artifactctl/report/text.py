@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from artifactctl.folder import KEPT_MODEL, ArtifactFolder, shown
-from artifactctl.metadata import decision_texts, margin_text, speed_texts, warnings
+from artifactctl.metadata import candidate_name, decision_texts, margin_text, session_texts, speed_texts, warnings
 from artifactctl.portability import portability_text, portability_warnings
 from artifactctl.providers import PROVIDERS
 from artifactctl.report.upkeep import info_text
@@ -76,9 +76,7 @@ def _built_text(item: ArtifactFolder) -> str:
     noise = meta["reference"]["noise"].get("float64")
     lines += [f"margin    {text}" for text in [margin_text(proof["outputs"], noise, meta)] if text]
     lines += [f"decisions {text}" for text in decision_texts(proof["outputs"], meta)]
-    if meta["session"]["graph_level"] != "all":
-        level = meta["session"]["graph_level"]
-        lines.append(f"session   graph level {level!r}: at ONNX Runtime's default even the source leaves the bound")
+    lines += [f"session   {text}" for text in session_texts(meta["session"])]
     if (accuracy := proof["accuracy"]) and accuracy["drop"] is not None:
         numbers = f"source {accuracy['source']:.4f}, artifact {accuracy['candidate']:.4f}"
         lines.append(f"accuracy  drop {accuracy['drop']:+.4f} ({numbers}, {accuracy['samples']} labelled samples)")
@@ -105,7 +103,7 @@ def candidate_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
     size = "–" if entry["size_bytes"] is None else f"{entry['size_bytes'] / 1e6:.2f} MB"
     reason = entry["reason"] if len(entry["reason"]) <= 110 else f"{entry['reason'][:109]}…"
     return (
-        entry["recipe"],
+        candidate_name(entry),
         entry["status"],
         size,
         number(equivalence.get("max_error")),

@@ -15,6 +15,8 @@ from artifactctl.records import Session
 from artifactctl.steps.export import explain_inputs, session_for
 from artifactctl.versions import folder_name, parse_reference
 
+OWN_SETTINGS = ("graph_level", "memory_pattern", "arena", "flush_denormals")  # threads are the machine's
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -79,12 +81,13 @@ def session_of(side: Side, provider: str | None, crew: Crew) -> Session:
 
 
 def own_session(side: Side, session: Session) -> Session:
-    """The same provider and threads, with the graph level and the options that the artifact was proved with."""
+    """The same provider and threads, with the settings and the options that the artifact was proved with."""
     if side.metadata is None:
         return session
     recorded, options = side.metadata["session"], metadata.options_on(side.metadata, session.provider)
-    same = recorded["execution_provider"] == session.execution_provider
-    return replace(session, graph_level=recorded["graph_level"] if same else session.graph_level, options=options)
+    own = recorded if recorded["execution_provider"] == session.execution_provider else {}
+    kept = {key: own[key] for key in OWN_SETTINGS if key in own}
+    return replace(session, options=options, **kept)
 
 
 def inputs_of(side: Side, scratch: Path, crew: Crew) -> tuple[Path, bool]:

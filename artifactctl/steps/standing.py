@@ -10,13 +10,20 @@ from typing import Any
 
 from artifactctl import verdicts
 from artifactctl.crew import Crew
-from artifactctl.errors import ArtifactctlError, ArtifactDamaged, LatencyRegression, NotProven, SourceError
+from artifactctl.errors import (
+    ArtifactctlError,
+    ArtifactDamaged,
+    LatencyRegression,
+    NotAvailable,
+    NotProven,
+    SourceError,
+)
 from artifactctl.folder import shown
 from artifactctl.project import Latency, Say
 from artifactctl.records import Choice, LatencyReport, Session, Timing
 from artifactctl.steps.explain import keep_model
 from artifactctl.steps.measure import Duel, Terms, fight, report_of
-from artifactctl.steps.sides import Side, earlier, own_session, recorded, side_of, why_incomparable
+from artifactctl.steps.sides import Side, earlier, own_session, recorded, session_of, side_of, why_incomparable
 
 PREVIOUS, OLDEST = "previous", "oldest"
 SETTINGS = {PREVIOUS: "max_regression", OLDEST: "max_drift"}
@@ -30,6 +37,7 @@ class Contender:
     inputs: Path | None
     session: Session
     seed: int
+    providers: tuple[str, ...] = ()  # that a version before may have been chosen for: it is then run as it was chosen
 
 
 def stand(
@@ -75,7 +83,7 @@ def _version(
         if (side.version or 0) < since:
             continue
         first = first or side
-        if not why_incomparable(contender.side, side, crew, contender.session.provider):
+        if not why_incomparable(contender.side, side, crew, _provider(contender, side)):
             return side
     return first
 
@@ -85,20 +93,31 @@ def compare(contender: Contender, other: Side, limit: float, latency: Latency, c
     terms = Terms(limit, latency.confidence, latency.budget_s, other.label)
     sizes = (contender.side.size_bytes, other.size_bytes)
     provider = contender.session.provider
-    found = why_incomparable(contender.side, other, crew, provider)
+    found = why_incomparable(contender.side, other, crew, _provider(contender, other))
     reason = found[0] if found else ""
     if not reason:
-        duel = Duel(
-            contender.side.model, other.model, contender.inputs, contender.session, contender.seed, terms,
-            own_session(other, contender.session),
-        )  # fmt: skip
         try:
+            duel = Duel(
+                contender.side.model, other.model, contender.inputs, contender.session, contender.seed, terms,
+                _session(contender, other, crew),
+            )  # fmt: skip
             rounds, seconds = fight(duel, crew)
-        except SourceError as error:
+        except (SourceError, NotAvailable) as error:
             reason = f"{other.label} cannot be run on the same inputs: {error}"
         else:
             return report_of(terms, provider, rounds, seconds, sizes)
     return _incomparable(contender, other.label, limit, latency, reason, other.size_bytes)
+
+
+def _provider(contender: Contender, other: Side) -> str | None:
+    """Which provider the other must be for; None where it is its own that it may be run on."""
+    own = other.metadata["session"]["provider"] if other.metadata else None
+    return None if own in contender.providers else contender.session.provider
+
+
+def _session(contender: Contender, other: Side, crew: Crew) -> Session:
+    same = _provider(contender, other) is not None
+    return own_session(other, contender.session) if same else session_of(other, None, crew)
 
 
 def _incomparable(
