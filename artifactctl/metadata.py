@@ -111,9 +111,7 @@ def session_texts(session: Mapping[str, Any]) -> list[str]:
         found.append(f"tuned: {', '.join(f'{name} {str(session[name]).lower()}' for name in tuned)}")
     if "fallback" in session:
         other = session["fallback"]
-        proved = (
-            f"{other['provider']}, the same file, proved too" if other else "nothing: it leaves the bound on the CPU"
-        )
+        proved = f"{other['provider']}, the same file, proved too" if other else "nothing: the CPU leaves the bound"
         found.append(f"{session['provider']}, proved faster; where it is missing: {proved}")
     return found
 
