@@ -33,7 +33,7 @@ from artifactctl.steps.ingredients import Kitchen, stock
 from artifactctl.steps.measure import sample_of
 from artifactctl.steps.optimize import check_olive_file, optimize
 from artifactctl.steps.package import package as make_package
-from artifactctl.steps.places import everywhere, other_places, reference_form
+from artifactctl.steps.places import everywhere, reference_form
 from artifactctl.steps.portable import demand_promise, hold
 from artifactctl.steps.preflight import choose as choose_target
 from artifactctl.steps.preflight import demand_ready, demand_tag_free_or_equal, previous_release, warnings
@@ -127,7 +127,7 @@ def _candidates(
         else:
             tried.append(_try(kitchen, name, tried, reuse, say))
     reuse.remember()
-    tried = everywhere(reference, tried, other_places(reference, crew, say), crew)
+    tried = everywhere(reference, tried, crew, say)
     reference, tried = search(reference, tried, scratch, crew)
     tried = [explain(item.own or reference, item, scratch, crew) for item in tried]
     if named_by_user and all(item.candidate.broken for item in tried):

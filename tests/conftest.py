@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.programs import dvc_path, lfs_path, node_tools, provider_python  # noqa: F401 - fixtures
+from tests.programs import build_packages, dvc_path, lfs_path, node_tools, provider_python  # noqa: F401 - fixtures
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "tests" / "models"

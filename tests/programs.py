@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -100,6 +101,17 @@ def provider_python() -> Callable[[str], Path]:
         return python
 
     return python_of
+
+
+@pytest.fixture(scope="session")
+def build_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For PYTHONPATH: everything that is installed here but ONNX Runtime and artifactctl, so that another venv's
+    ONNX Runtime can build."""
+    place = tmp_path_factory.mktemp("packages")
+    for path in Path(sysconfig.get_paths()["purelib"]).iterdir():
+        if not path.name.startswith(("onnxruntime", "artifactctl", "__editable__", "_virtualenv")):
+            (place / path.name).symlink_to(path)
+    return place
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from artifactctl.gate import MIN_ROUNDS
-from artifactctl.metadata import candidate_key, same_candidate
+from artifactctl.metadata import candidate_key, candidate_name, same_candidate
 from artifactctl.project import Budgets
 from artifactctl.records import Choice, LatencyReport, Tried
 
@@ -129,9 +129,11 @@ def choose_again(tried: list[Tried], source: Tried, recorded: Sequence[Mapping[s
             judged.append(replace(item, reason="proved here, but not when it was recorded"))
     if chosen := [item for item in judged if item.status == "chosen"]:
         return Choice(chosen[0], tuple(judged))
-    wanted = next((entry["recipe"] for entry in recorded if entry["status"] == "chosen"), None)
-    why = next((item.reason for item in judged if item.candidate.recipe == wanted), "it is not among the recipes")
-    return f"the recorded recipe {wanted!r} gives no model that holds here: {why}"
+    wanted = next((entry for entry in recorded if entry["status"] == "chosen"), {"recipe": None})
+    named, same = candidate_name(wanted), [item for item in judged if item.candidate.recipe == wanted["recipe"]]
+    there = [item.reason for item in same if item.provider in (None, wanted.get("provider"))]
+    missing = "its provider is not available here" if same else "it is not among the recipes"
+    return f"the recorded recipe {named!r} gives no model that holds here: {next(iter(there), missing)}"
 
 
 def name_of(item: Tried) -> str:

@@ -15,10 +15,13 @@ from artifactctl.steps.export import session_for
 from artifactctl.steps.settle import find_level
 from artifactctl.steps.verify import prove
 
+LONGEST_REASON = 300
 
-def other_places(reference: ReferenceModel, crew: Crew, say: Say) -> list[ReferenceModel]:
-    """The source as it answers there; not where it does not run, or leaves its own bound."""
+
+def other_places(reference: ReferenceModel, crew: Crew, say: Say) -> tuple[list[ReferenceModel], list[Tried]]:
+    """The source as it answers there; and with the reason where it does not run, or leaves its own bound."""
     config, taken, found = reference.source.config, {reference.session.execution_provider}, list[ReferenceModel]()
+    refused = list[Tried]()
     here, packages = crew.ask("runner", "describe_runtime")["providers"], runtimes.installed()
     for name in config.providers[1:]:
         row = PROVIDERS[name]
@@ -30,13 +33,14 @@ def other_places(reference: ReferenceModel, crew: Crew, say: Say) -> list[Refere
         try:
             found.append(find_level(there, crew))
         except (SourceError, NotEquivalent) as error:
-            say(f"{name} is left out: {str(error).splitlines()[0]}")
-    return found
+            why = str(error).splitlines()[0][:LONGEST_REASON]
+            refused.append(Tried(replace(reference_form(reference), path=None, failure=why), own=there))
+    return found, refused
 
 
-def everywhere(reference: ReferenceModel, tried: list[Tried], places: list[ReferenceModel], crew: Crew) -> list[Tried]:
+def everywhere(reference: ReferenceModel, tried: list[Tried], crew: Crew, say: Say) -> list[Tried]:
     """Each candidate that holds, on every place; the source itself there, where no recipe keeps it as it is."""
-    found = list[Tried]()
+    places, found = other_places(reference, crew, say)
     plain = any(item.candidate.recipe == recipes.PLAIN and item.candidate.path for item in tried)
     if places and not plain:
         itself = reference_form(reference)

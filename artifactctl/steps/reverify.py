@@ -30,7 +30,7 @@ class Request:
 def verify_artifact(path: Path, metadata: Mapping[str, Any], request: Request, crew: Crew) -> EquivalenceReport:
     """Against golden.npz; with a reference also on fresh inputs, and on what a search finds."""
     path = path.resolve()  # the child works in a folder of its own
-    provider = request.provider or metadata["session"]["provider"]
+    provider = request.provider or recorded_provider(metadata, crew)
     runtimes.demand_sound(provider)
     common = {
         "path": str(path / folder.MODEL),
@@ -56,6 +56,15 @@ def verify_artifact(path: Path, metadata: Mapping[str, Any], request: Request, c
     if request.search_s and source is not None:
         found = found | _searched(found, source, request, common, crew)
     return EquivalenceReport.from_dict(found)
+
+
+def recorded_provider(metadata: Mapping[str, Any], crew: Crew) -> str:
+    """What the artifact was chosen for; where this machine lacks it, what the same file was proved on too."""
+    session = metadata["session"]
+    other = session.get("fallback")
+    if other and session["execution_provider"] not in crew.ask("runner", "describe_runtime")["providers"]:
+        return str(other["provider"])
+    return str(session["provider"])
 
 
 def save_cell(path: Path, metadata: Mapping[str, Any], report: EquivalenceReport, crew: Crew) -> Path:
@@ -138,6 +147,8 @@ def _settings(session: Mapping[str, Any], provider: str, options: Mapping[str, s
         "options": dict(options),
         "placement": None,
     }
+    if (proved := session.get("fallback")) and proved["provider"] == provider:
+        other["graph_level"] = proved["graph_level"]
     return {**session, **other}
 
 

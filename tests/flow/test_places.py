@@ -1,0 +1,115 @@
+"""A candidate is a recipe on a provider: a build where OpenVINO is allowed and there, and what it left, elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import yaml
+from onnx import TensorProto, helper, numpy_helper
+
+from artifactctl import schema
+from tests.conftest import ROOT, Finished, run_cli
+
+Cli = Callable[..., Finished]
+pytestmark = pytest.mark.xdist_group("openvino")
+CONFIG = {
+    "schema_version": 1,
+    "models": {
+        "resize": {
+            "source": {"onnx": "resize.onnx"},
+            "latency": {"budget_s": 20},
+            "optimize": {"recipes": ["fp32"], "session": True, "budget_s": 60},
+            "providers": ["cpu", "openvino"],
+        }
+    },
+}
+
+
+def cubic(path: Path) -> None:
+    """ONNX Runtime's own kernel for it is some forty times slower than OpenVINO's."""
+    scales = numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales")
+    nodes = [
+        helper.make_node("Resize", ["x", "", "scales"], ["larger"], mode="cubic"),
+        helper.make_node("GlobalAveragePool", ["larger"], ["y"]),
+    ]
+    values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 32, 32])]
+    answers = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 1, 1])]
+    graph = helper.make_graph(nodes, "resize", values, answers, [scales])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+
+
+@pytest.fixture(scope="module")
+def there(
+    provider_python: Callable[[str], Path], build_packages: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Built with OpenVINO's ONNX Runtime."""
+    place = tmp_path_factory.mktemp("places")
+    cubic(place / "resize.onnx")
+    (place / "artifactctl.yaml").write_text(yaml.safe_dump(CONFIG), encoding="utf-8")
+    env = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(build_packages)])}
+    done = run_cli("build", cwd=place, env=env, python=provider_python("openvino"))
+    assert done.code == 0, done.err
+    assert "session   openvino, proved faster; where it is missing: cpu, the same file, proved too" in done.out
+    return place
+
+
+def metadata(place: Path) -> Any:
+    return yaml.safe_load((place / "artifacts/resize/artifact_v1/metadata.yaml").read_text(encoding="utf-8"))
+
+
+def test_the_faster_provider_is_chosen_and_recorded(there: Path) -> None:
+    found = metadata(there)
+    assert schema.problems(found, "metadata") == []
+    session = found["session"]
+    assert (session["provider"], session["execution_provider"]) == ("openvino", "OpenVINOExecutionProvider")
+    assert set(session["placement"]) == {"OpenVINOExecutionProvider"}
+    assert session["fallback"]["provider"] == "cpu"
+    assert session["fallback"]["samples"] == found["equivalence"]["samples"]
+    chosen = [entry for entry in found["recipe"]["candidates"] if entry["status"] == "chosen"]
+    assert [entry["provider"] for entry in chosen] == ["openvino"]
+    assert chosen[0]["latency"]["ratio_high"] < 1
+    evidence = there / "artifacts/resize/artifact_v1/evidence"
+    assert {path.name for path in evidence.iterdir()} == {"equivalence.json", "latency.openvino.json"}
+    assert set(json.loads((evidence / "equivalence.json").read_text())["providers"]) == {"cpu", "openvino"}
+
+
+def test_a_machine_without_it_falls_back_to_what_was_proved(there: Path, cli: Cli) -> None:
+    artifact = there / "artifacts/resize/artifact_v1"
+    script = [sys.executable, str(artifact / "validate.py"), "--json"]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["data"]["provider"] == "cpu"
+    found = cli("verify", str(artifact), "--json")
+    assert found.code == 0, found.err
+    assert found.json["data"]["provider"] == "cpu"
+    assert cli("check", str(artifact)).code == 0
+    named = cli("verify", str(artifact), "--provider", "openvino")
+    assert named.code == 9
+    assert "onnxruntime-openvino" in named.err
+
+
+def test_the_same_file_on_the_machine_that_has_it(
+    there: Path, provider_python: Callable[[str], Path], build_packages: Path
+) -> None:
+    words = [provider_python("openvino"), str(there / "artifacts/resize/artifact_v1/validate.py"), "--json"]
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["data"]["provider"] == "openvino"
+
+
+def test_a_build_without_it_is_of_what_is_here(there: Path, cli: Cli, tmp_path: Path) -> None:
+    """The next version, built elsewhere, is timed against the one before as that was chosen, or says why not."""
+    found = cli("-C", str(there), "build", "--force", "--output", str(tmp_path / "artifacts"), "--json")
+    assert found.code == 0, found.err
+    (made,) = found.json["data"]["artifacts"]
+    assert {entry["provider"] for entry in made["candidates"]} <= {"cpu", None}
