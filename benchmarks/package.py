@@ -67,7 +67,8 @@ class Seen:
     seconds: float = 0.0
     cpu_s: float = 0.0
     held_mb: float = 0.0  # all processes at one moment
-    peaks_mb: dict[str, float] = field(default_factory=dict)  # by process
+    peaks_mb: dict[str, float] = field(default_factory=dict)  # by process, mapped files included
+    own_mb: dict[str, float] = field(default_factory=dict)  # by process, without them
 
     def look(self, root: int) -> None:
         held = 0.0
@@ -78,7 +79,9 @@ class Seen:
             except OSError:  # it has ended
                 continue
             values = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if line.endswith(" kB")}
-            held += values.get("RssAnon", 0) + values.get("RssShmem", 0)
+            own = values.get("RssAnon", 0) + values.get("RssShmem", 0)
+            held += own
+            self.own_mb[name] = max(self.own_mb.get(name, 0), own)
             self.peaks_mb[name] = max(self.peaks_mb.get(name, 0), values.get("VmHWM", 0))
         self.held_mb = max(self.held_mb, held)
 

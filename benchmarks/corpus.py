@@ -1,0 +1,182 @@
+"""What `recipes: [auto]` gives on real models, and what others give: python benchmarks/corpus.py [--openvino]
+
+Each model is built by `artifactctl build` as a user would. Then its choice, run with the session that metadata.yaml
+records, and the output of every peer at ONNX Runtime's defaults are judged alike: proved against the source's own
+answers, timed in pairs against the source at ONNX Runtime's defaults on the CPU provider with the same threads.
+`speed` is the source's time divided by the candidate's; what breaks the bound or does not load counts as 1.
+
+--openvino allows the provider too, in an environment with ONNX Runtime's OpenVINO package in place of the plain one:
+
+    python -m venv ov
+    ov/bin/pip install -c constraints.txt -e '.[build,openvino]'
+    ov/bin/pip uninstall -y onnxruntime
+    ov/bin/pip install -c constraints.txt --force-reinstall --no-deps onnxruntime-openvino
+    ov/bin/python benchmarks/corpus.py --openvino
+
+(The two overwrite one another's files, and olive-ai may bring the plain one: hence the last two.) The last lines say
+which bars are met.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+import models  # noqa: E402
+import peers  # noqa: E402
+from judging import BROKEN, HOLDS, OUTSIDE, SLOWER, Judge, Verdict, middle, reference_of, session_of  # noqa: E402
+
+from artifactctl.crew import Crew  # noqa: E402
+from artifactctl.project import Limits  # noqa: E402
+
+AUTO = "auto"
+BARS = {"cpu": 1.05, "openvino": 1.25}
+SAME = 0.005  # two geometric means that differ by less are one
+
+
+@dataclass
+class Row:
+    name: str
+    chosen: str = ""
+    provider: str = "cpu"
+    built_s: float = 0.0
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+
+
+def build(source: Path, place: Path, asked: argparse.Namespace) -> tuple[Path | None, str]:
+    """The artifact that the command writes, or its error."""
+    place.mkdir()
+    shutil.copy(source, place)
+    optimize = {"recipes": [AUTO]} | ({"budget_s": asked.budget} if asked.budget else {})
+    optimize |= {"session": True} if asked.session else {}
+    entry = {
+        "source": {"onnx": source.name},
+        "optimize": optimize,
+        "equivalence": {"max_abs": asked.bound},
+        "providers": ["cpu", "openvino"] if asked.openvino else ["cpu"],
+    }
+    config = {"schema_version": 1, "models": {source.stem: entry}}
+    (place / "artifactctl.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    command = [sys.executable, "-m", "artifactctl", "--json", "build", "--no-cache"]
+    done = subprocess.run(
+        command, cwd=place, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    report = json.loads(done.stdout) if done.stdout.strip() else {"ok": False, "error": {"message": done.stderr[-300:]}}
+    if not report["ok"]:
+        return None, report["error"]["message"]
+    artifact = report["data"]["artifacts"][0]
+    return place / artifact["path"], artifact["recipe"]
+
+
+def run(source: Path, rivals: tuple[peers.Peer, ...], asked: argparse.Namespace, kept: Path) -> Row:
+    row = Row(source.stem)
+    with tempfile.TemporaryDirectory() as name, Crew(limits=Limits(time_s=600)) as crew:
+        place = Path(name)
+        (place / "judge").mkdir()
+        began = time.perf_counter()
+        artifact, row.chosen = build(source, place / "project", asked)
+        row.built_s = time.perf_counter() - began
+        with crew.working_in(place / "judge", source.parent, None):
+            reference = reference_of(source, asked.bound, place / "judge", crew)
+            judge = Judge(reference, crew, asked.rounds, asked.seconds)
+            if artifact is None:
+                row.verdicts[AUTO] = Verdict(BROKEN, note=row.chosen)
+            else:
+                metadata = yaml.safe_load((artifact / "metadata.yaml").read_text(encoding="utf-8"))
+                session = session_of(metadata["session"])
+                row.provider = session.provider
+                row.verdicts[AUTO] = judge.judge(artifact / "model_opt.onnx", session)
+            for peer in rivals:
+                made = peer.make(source, place / peer.name, kept)
+                row.verdicts[peer.name] = Verdict(BROKEN, note=made) if isinstance(made, str) else judge.judge(made)
+    return row
+
+
+def show(row: Row, *, verbose: bool) -> None:
+    own = row.verdicts[AUTO]
+    numbers = f"{own.time!s:<22} load {own.load!s:<22}" if own.time else own.note
+    error = f"{own.error:.1e}" if own.error is not None else "–"
+    chosen = f"{row.chosen}@{row.provider}"
+    print(f"{row.name:<12} {chosen:<22} {own.status:<14} {numbers} error {error:<8} {row.built_s:4.0f} s", flush=True)
+    if verbose:
+        for name, found in row.verdicts.items():
+            if name != AUTO:
+                print(f"    {name:<16} {found.status:<18} {found.time or found.note}", flush=True)
+
+
+def table(rows: list[Row]) -> dict[str, float]:
+    """Prints a line for each optimizer; the geometric means by name."""
+    heads = (BROKEN, OUTSIDE, SLOWER)
+    print(f"\n{len(rows)} models\n{'optimizer':<16} {'  '.join(heads)}  geometric-mean speed")
+    means = {}
+    for name in rows[0].verdicts:
+        found = [row.verdicts[name] for row in rows]
+        means[name] = middle([verdict.speed for verdict in found])
+        counts = "  ".join(f"{sum(one.status == head for one in found):>{len(head)}}" for head in heads)
+        print(f"{name:<16} {counts}  {means[name]:>20.3f}")
+    return means
+
+
+def missed(rows: list[Row], means: dict[str, float], allowed: str) -> list[str]:
+    found = []
+    for row in rows:
+        own = row.verdicts[AUTO]
+        if own.status != HOLDS:
+            found.append(f"{row.name}: the chosen model: {own.status} ({own.note or own.time})")
+    if means[AUTO] < BARS[allowed]:
+        found.append(f"geometric-mean speed {means[AUTO]:.3f} (bar {BARS[allowed]})")
+    for name in means.keys() - {AUTO}:
+        usable = [row for row in rows if row.verdicts[name].status in (HOLDS, SLOWER)]
+        ours, theirs = (middle([row.verdicts[who].speed for row in usable]) for who in (AUTO, name))
+        if min(ours - theirs, means[AUTO] - means[name]) < -SAME:
+            found.append(f"slower than {name}: {ours:.3f} against {theirs:.3f} on the {len(usable)} that it holds")
+    for row in rows:
+        load = row.verdicts[AUTO].load
+        if load and row.provider == "cpu" and load.low > 1:
+            found.append(f"{row.name}: loads slower than its source, {load}")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", metavar="A,B", help="[default: all]")
+    parser.add_argument("--peers", default="all", help="all, none, or a list such as onnxslim,fp16  [default: all]")
+    parser.add_argument("--openvino", action="store_true", help="allow the OpenVINO provider beside the CPU's")
+    parser.add_argument("--bound", type=float, default=1e-3, help="equivalence.max_abs  [default: 1e-3]")
+    parser.add_argument("--budget", type=float, help="optimize.budget_s  [default: the tool's]")
+    parser.add_argument("--session", action="store_true", help="optimize.session: true")
+    parser.add_argument("--rounds", type=int, default=10, help="of a judgement, at most  [default: 10]")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of a judgement  [default: 8]")
+    parser.add_argument("--cache", metavar="DIR", help="where models are kept  [default: the user's cache]")
+    parser.add_argument("--quiet", action="store_true", help="no line for each peer and model")
+    asked = parser.parse_args()
+    place = models.place_of(asked.cache)
+    sources = models.fetch(models.choose(asked.models), place)
+    rivals = peers.choose(asked.peers)
+    print(f"bound {asked.bound:g}, providers cpu{' and openvino' if asked.openvino else ''}; times and loads are the "
+          "candidate's divided by the source's", flush=True)  # fmt: skip
+    rows = []
+    for source in sources.values():
+        rows.append(run(source, rivals, asked, place))
+        show(rows[-1], verbose=not asked.quiet)
+    means = table(rows)
+    lines = missed(rows, means, "openvino" if asked.openvino else "cpu")
+    print("\n".join(f"MISSED {line}" for line in lines) or "every bar is met")
+    return int(bool(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""One judge for everyone: proved against the source's own answers, then timed against the source in pairs.
+
+The source runs at ONNX Runtime's defaults on the CPU provider, with the threads of the candidate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from artifactctl import gate
+from artifactctl.crew import Crew
+from artifactctl.errors import ArtifactctlError
+from artifactctl.project import Bound, Equivalence, ModelConfig, Source
+from artifactctl.providers import CPU
+from artifactctl.records import Candidate, ReferenceModel, Session
+from artifactctl.steps.export import make_reference
+from artifactctl.steps.measure import Duel, Terms, fight, report_of, sample_of
+from artifactctl.steps.source import read_source
+from artifactctl.steps.verify import prove
+
+LIMIT, CONFIDENCE = 0.03, 0.99
+BROKEN, OUTSIDE, SLOWER, HOLDS = "does not load", "outside the bound", "proved slower", "holds"
+
+
+@dataclass(frozen=True)
+class Interval:
+    ratio: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`time` and `load` are of the candidate divided by those of the source."""
+
+    status: str
+    time: Interval | None = None
+    load: Interval | None = None
+    error: float | None = None
+    note: str = ""
+
+    @property
+    def speed(self) -> float:
+        """A model that cannot be used is left alone: the source runs in its place."""
+        return 1 / self.time.ratio if self.time and self.status in (HOLDS, SLOWER) else 1.0
+
+
+@dataclass(frozen=True)
+class Judge:
+    reference: ReferenceModel
+    crew: Crew
+    rounds: int
+    budget_s: float
+
+    @property
+    def defaults(self) -> Session:
+        return Session("cpu", CPU, self.reference.session.intra_op_threads)
+
+    def judge(self, path: Path, session: Session | None = None) -> Verdict:
+        session = session or self.defaults
+        candidate = Candidate("judged", path, "", path.stat().st_size)
+        try:
+            report = prove(replace(self.reference, session=session), candidate, self.crew)
+            if report.failure and not report.outputs:
+                return Verdict(BROKEN, note=report.failure[:160])
+            error = report.largest("max_error")
+            if not report.passed:
+                return Verdict(OUTSIDE, error=error, note=(report.reason or "")[:160])
+            time, load = self._times(path, session)
+        except ArtifactctlError as failure:
+            return Verdict(BROKEN, note=str(failure)[:160])
+        return Verdict(SLOWER if time.low > 1 else HOLDS, time, load, error)
+
+    def _times(self, path: Path, session: Session) -> tuple[Interval, Interval]:
+        reference, terms = self.reference, Terms(LIMIT, CONFIDENCE, self.budget_s)
+        source = replace(self.defaults, intra_op_threads=session.intra_op_threads)
+        duel = Duel(
+            path, reference.path, sample_of(reference), session, reference.seed, terms,
+            baseline_session=source, most_rounds=self.rounds, patience=5,
+        )  # fmt: skip
+        rounds, seconds = fight(duel, self.crew)
+        report = report_of(terms, session.provider, rounds, seconds, (1, 1))
+        if report.ratio is None or report.ratio_low is None or report.ratio_high is None:
+            raise SystemExit(f"{path.name}: {report.reason}")
+        return Interval(report.ratio, report.ratio_low, report.ratio_high), _loads(rounds)
+
+
+def _loads(rounds: list[dict[str, Any]]) -> Interval:
+    """Load times by the same judge: one triple of each round."""
+    sides = ("candidate", "baseline", "again")
+    triples = [[tuple(float(entry["load_ns"][side]) for side in sides)] for entry in rounds]
+    found = gate.judge(triples, LIMIT, CONFIDENCE)  # type: ignore[arg-type]
+    return Interval(found.ratio, found.ratio_low, found.ratio_high)
+
+
+def reference_of(path: Path, bound: float, scratch: Path, crew: Crew) -> ReferenceModel:
+    config = ModelConfig(path.stem, Source("onnx", path.name), equivalence=Equivalence(Bound(max_abs=bound)))
+    return make_reference(read_source(config, path.parent, scratch, crew), "cpu", scratch, crew)
+
+
+def session_of(recorded: dict[str, Any]) -> Session:
+    """The section `session` of metadata.yaml."""
+    known = {entry.name for entry in fields(Session)}
+    return replace(Session(**{key: value for key, value in recorded.items() if key in known}), placement=None)
+
+
+def middle(speeds: list[float]) -> float:
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, speeds)) / len(speeds)) if speeds else 1.0
