@@ -10,7 +10,7 @@ from typing import Any
 from artifactctl.project import ModelConfig
 from artifactctl.providers import CPU, PROVIDERS
 
-RECIPES_VERSION = 2  # part of a build's inputs: raise it when a recipe, or auto, gives other models than before
+RECIPES_VERSION = 3  # part of a build's inputs: raise it when a recipe, or auto, gives other models than before
 
 Facts = Mapping[str, Any]  # what backends/facts.py found in the graph
 
@@ -64,10 +64,26 @@ _ORT_EXTENDED = OlivePass(
     # FusedConv, QLinearConv instead of QDQ: other providers refuse them, and ONNX Runtime fuses at load anyway
     for_cpu=True,
 )
+# Our own rewrites, exact but for rounding: backends/algebra. ONNX Runtime does none of them at any graph level.
+_ALGEBRA = OlivePass(
+    "algebra: weights that are constants, whole activations, factors inside convolutions, rows for one-hot products",
+    "OnnxAlgebra",
+    {"rewrites": ["hard_swish", "into_conv", "one_hot", "tabulate"]},
+    required=False,
+)
+_LAYOUT = OlivePass(
+    "convolutions in place of what leaves their layout",
+    "OnnxAlgebra",
+    {"rewrites": ["one_convolution", "prelu"]},
+    required=False,
+    for_cpu=True,  # other providers have kernels of their own for these
+)
 _REWRITES = (
     _rewrite("eliminate_deadend"),
     _rewrite("fuse_add_bias_into_conv"),
     _rewrite("fuse_bn_into_conv"),
+    _ALGEBRA,
+    _LAYOUT,
     _ORT_EXTENDED,
 )
 _HALF = {"keep_io_types": True}
@@ -149,7 +165,7 @@ RECIPES = {
         ),
         Recipe(
             "slim",
-            (OlivePass("simplification by onnxslim", "OnnxSlimPass", {}), _ORT_EXTENDED),
+            (OlivePass("simplification by onnxslim", "OnnxSlimPass", {}), _ALGEBRA, _LAYOUT, _ORT_EXTENDED),
             "any model",
             any_precision=True,
             package="onnxslim",

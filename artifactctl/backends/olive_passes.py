@@ -19,6 +19,7 @@ from artifactctl.errors import OptimizeError
 
 MOST_KINDS = 5  # of operators that are named when they came, or went
 OWN_PASSES = {
+    "OnnxAlgebra": "artifactctl.backends.olive_algebra",
     "OnnxOptimizerPasses": "artifactctl.backends.olive_onnxoptimizer",
     "OnnxSlimPass": "artifactctl.backends.olive_onnxslim",
 }

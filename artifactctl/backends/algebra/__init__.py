@@ -1,0 +1,31 @@
+"""Rewrites that are exact but for rounding, in standard operators, and that ONNX Runtime does at no graph level.
+
+Each takes a View of the model, changes it, and says how many places it changed. Only the main graph is rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from onnx import ModelProto
+
+from artifactctl.backends.algebra import activations, affine, tables
+from artifactctl.backends.algebra.view import View
+
+REWRITES: dict[str, Callable[[View], int]] = {
+    "hard_swish": activations.hard_swish,
+    "into_conv": affine.into_conv,
+    "one_hot": tables.one_hot,
+    "tabulate": tables.tabulate,
+    "one_convolution": affine.one_convolution,
+    "prelu": activations.prelu,
+}
+
+
+def rewrite(model: ModelProto, names: Sequence[str]) -> dict[str, int]:
+    """Changes the model in place; how many places each rewrite changed."""
+    view = View(model)
+    done = {"constants": view.freed} | {name: REWRITES[name](view) for name in names}
+    if any(done.values()):
+        view.close()
+    return done

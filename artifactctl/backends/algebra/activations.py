@@ -1,0 +1,86 @@
+"""Activations that exporters write in pieces, or that leave the layout of the convolutions around them."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import NodeProto, helper
+
+from artifactctl.backends.algebra.affine import channels_of, each_channel
+from artifactctl.backends.algebra.view import View, attribute
+
+
+def hard_swish(view: View) -> int:
+    """x · Clip(x + 3, 0, 6) / 6 as x · HardSigmoid(x), which ONNX Runtime makes part of a convolution before it."""
+    changed = 0
+    for clip in view:
+        if clip.op_type != "Clip" or _limits(view, clip) != (0.0, 6.0):
+            continue
+        add, product = view.producer.get(clip.input[0]), view.only_user(clip.output[0])
+        if add is None or product is None or view.only_user(add.output[0]) is None:
+            continue
+        sides = view.operands(add) if add.op_type == "Add" else None
+        if not sides or view.number(sides[1]) != 3.0 or product.op_type != "Mul":
+            continue
+        if sorted(product.input) != sorted((sides[0], clip.output[0])):
+            continue
+        old, factor = [add, clip, product], 6.0
+        scaled = view.only_user(product.output[0])
+        if scaled is not None and (found := _factor(view, scaled)) is not None:
+            old, factor = [*old, scaled], 6.0 * found
+        view.swap(old, _hard_swish(view, sides[0], factor, old[-1].output[0]))
+        changed += 1
+    return changed
+
+
+def _hard_swish(view: View, value: str, factor: float, target: str) -> list[NodeProto]:
+    gate = view.name()
+    new = [helper.make_node("HardSigmoid", [value], [gate], alpha=1 / 6, beta=0.5)]
+    if abs(factor - 1) < 1e-6:
+        return [*new, helper.make_node("Mul", [value, gate], [target])]
+    product = view.name()
+    new.append(helper.make_node("Mul", [value, gate], [product]))
+    return [*new, helper.make_node("Mul", [product, view.add(np.array(factor, np.float32))], [target])]
+
+
+def _factor(view: View, node: NodeProto) -> float | None:
+    """What a node multiplies its value by, if that is all it does."""
+    sides = view.operands(node)
+    number = view.number(sides[1]) if sides else None
+    if sides is None or number is None:
+        return None
+    if node.op_type == "Mul":
+        return number
+    return 1 / number if node.op_type == "Div" and node.input[0] == sides[0] and number else None
+
+
+def _limits(view: View, clip: NodeProto) -> tuple[float | None, float | None]:
+    if view.opset < 11:
+        return attribute(clip, "min"), attribute(clip, "max")
+    if len(clip.input) != 3:
+        return None, None
+    return view.number(clip.input[1]), view.number(clip.input[2])
+
+
+def prelu(view: View) -> int:
+    """slope · x + Relu((1 - slope) · x), each a convolution of 1 x 1 for each channel, which keep the layout."""
+    changed = 0
+    for node in view:
+        if node.op_type != "PRelu":
+            continue
+        channels, slope = channels_of(view, node.input[0]), view.constant(node.input[1])
+        if channels is None or slope is None or slope.dtype != np.float32:
+            continue
+        shape = (1,) * (4 - slope.ndim) + slope.shape
+        if (slope.size != 1 and shape != (1, channels, 1, 1)) or not ((slope < 1) & (slope != 0)).all():
+            continue  # 0 times infinity is none
+        slopes, zeros = np.broadcast_to(slope.astype(np.float64).ravel(), (channels,)), np.zeros(channels)
+        rest, positive, part = view.name(), view.name(), view.name()
+        new = [
+            each_channel(view, node.input[0], 1 - slopes, zeros, rest),
+            helper.make_node("Relu", [rest], [positive]),
+            each_channel(view, node.input[0], slopes, zeros, part),
+            helper.make_node("Add", [part, positive], [node.output[0]]),
+        ]
+        view.swap([node], new)
+        changed += 1
+    return changed
