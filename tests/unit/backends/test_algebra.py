@@ -1,0 +1,220 @@
+"""Each rewrite gives the same answers with fewer operators, and leaves alone what it must not touch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper
+
+from artifactctl.backends.algebra import REWRITES, rewrite
+from tests.unit.backends.small import floats, ints, model, node
+
+RNG = np.random.default_rng(7)
+IMAGE = {"x": RNG.standard_normal((2, 4, 6, 6)).astype(np.float32) * 4}
+WEIGHTS = {
+    "w": RNG.standard_normal((8, 4, 3, 3)).astype(np.float32),
+    "b": RNG.standard_normal(8).astype(np.float32),
+    "v": RNG.standard_normal((8, 1, 3, 3)).astype(np.float32),
+    "u": RNG.standard_normal((5, 8, 1, 1)).astype(np.float32),
+}
+X, Y = floats("x", "n", 4, "h", "w"), floats("y", "n", None, None, None)
+
+
+def conv(source: str = "x", target: str = "c", **attributes: Any) -> onnx.NodeProto:
+    return node("Conv", [source, "w", "b"], [target], **attributes)
+
+
+def answers(made: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    found: list[np.ndarray] = ort.InferenceSession(made.SerializeToString(), options).run(None, feeds)
+    return found
+
+
+def rewritten(made: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> tuple[dict[str, int], Counter[str]]:
+    """What changed and the operators that are left, once both are known to answer alike."""
+    before = answers(made, feeds)
+    done = rewrite(made, list(REWRITES))
+    onnx.checker.check_model(made, full_check=True)
+    for old, new in zip(before, answers(made, feeds), strict=True):
+        np.testing.assert_allclose(new, old, rtol=2e-5, atol=2e-5)
+    return {name: count for name, count in done.items() if count}, Counter(entry.op_type for entry in made.graph.node)
+
+
+def in_pieces(value: str, target: str, last: onnx.NodeProto | None = None) -> list[onnx.NodeProto]:
+    return [
+        node("Add", [value, "three"], ["plus"]),
+        node("Clip", ["plus", "zero", "six"], ["clipped"]),
+        node("Mul", [value, "clipped"], ["product" if last else target]),
+        *([last] if last else []),
+    ]
+
+
+NUMBERS = {"three": 3.0, "zero": 0.0, "six": 6.0, "sixth": 1 / 6}
+SCALARS = {name: np.array(value, np.float32) for name, value in NUMBERS.items()}
+
+
+@pytest.mark.parametrize("last", [node("Div", ["product", "six"], ["y"]), node("Mul", ["sixth", "product"], ["y"])])
+def test_a_hard_swish_in_pieces(last: onnx.NodeProto) -> None:
+    made = model([conv(), *in_pieces("c", "y", last)], [X], [Y], WEIGHTS | SCALARS)
+    done, left = rewritten(made, IMAGE)
+    assert done == {"hard_swish": 1}
+    assert left == {"Conv": 1, "HardSigmoid": 1, "Mul": 1}
+
+
+def test_a_hard_swish_without_its_division_keeps_the_factor() -> None:
+    done, left = rewritten(model(in_pieces("x", "y"), [X], [Y], SCALARS), IMAGE)
+    assert done == {"hard_swish": 1}
+    assert left == {"HardSigmoid": 1, "Mul": 2}
+
+
+def test_other_limits_are_no_hard_swish() -> None:
+    made = model(in_pieces("x", "y"), [X], [Y], SCALARS | {"six": np.array(5, np.float32)})
+    assert rewritten(made, IMAGE)[0] == {}
+
+
+def test_what_somebody_else_takes_stays() -> None:
+    made = model(in_pieces("x", "y"), [X], [Y, floats("clipped", "n", 4, "h", "w")], SCALARS)
+    assert rewritten(made, IMAGE)[0] == {}
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (8, 1, 1), (1, 8, 1, 1)])
+def test_factors_behind_a_convolution_go_into_it(shape: tuple[int, ...]) -> None:
+    constants = {name: RNG.uniform(0.5, 2, shape).astype(np.float32) for name in ("f", "g", "h", "i")}
+    chain = [
+        node("Mul", ["f", "c"], ["1"]),
+        node("Add", ["1", "g"], ["2"]),
+        node("Sub", ["h", "2"], ["3"]),
+        node("Div", ["3", "i"], ["y"]),
+    ]
+    done, left = rewritten(model([conv(pads=[1] * 4), *chain], [X], [Y], WEIGHTS | constants), IMAGE)
+    assert done == {"into_conv": 1}
+    assert left == {"Conv": 1}
+
+
+def affine(source: str, target: str) -> list[onnx.NodeProto]:
+    return [node("Mul", [source, "f"], ["scaled"]), node("Add", ["scaled", "g"], [target])]
+
+
+FACTORS = {"f": np.array([1.5], np.float32), "g": np.array([-0.25], np.float32)}
+
+
+def test_factors_before_convolutions_go_into_all_of_them() -> None:
+    nodes = [
+        conv(),
+        node("Relu", ["c"], ["r"]),
+        *affine("r", "a"),
+        node("Conv", ["a", "u"], ["y"]),
+        node("Conv", ["a", "v"], ["z"], group=8),
+    ]
+    made = model(nodes, [X], [Y, floats("z", "n", 8, None, None)], WEIGHTS | FACTORS)
+    done, left = rewritten(made, IMAGE)
+    assert done == {"into_conv": 1}
+    assert left == {"Conv": 3, "Relu": 1}
+
+
+def test_an_addition_before_a_padded_convolution_becomes_one_of_its_own() -> None:
+    nodes = [
+        conv(),
+        node("Relu", ["c"], ["r"]),
+        *affine("r", "a"),
+        node("Conv", ["a", "v"], ["y"], group=8, pads=[1] * 4),
+    ]
+    done, left = rewritten(model(nodes, [X], [Y], WEIGHTS | FACTORS), IMAGE)
+    assert done == {"one_convolution": 1}
+    assert left == {"Conv": 3, "Relu": 1}
+
+
+def test_an_output_on_the_way_keeps_its_value() -> None:
+    made = model([conv(), *affine("c", "y")], [X], [Y, floats("c", "n", 8, None, None)], WEIGHTS | FACTORS)
+    assert rewritten(made, IMAGE)[0] == {"one_convolution": 1}  # which is beside it
+
+
+def test_a_constant_along_the_width_is_no_factor_of_channels() -> None:
+    wide = {"f": RNG.uniform(0.5, 2, (1, 1, 1, 4)).astype(np.float32), "g": np.ones((4, 1), np.float32)}
+    assert rewritten(model([conv(), *affine("c", "y")], [X], [Y], WEIGHTS | wide), IMAGE)[0] == {}
+
+
+def test_a_value_that_a_branch_takes_stays() -> None:
+    bodies = {
+        f"{name}_branch": helper.make_graph(
+            [node("Identity", ["c"], [name])], name, [], [floats(name, None, None, None, None)]
+        )
+        for name in ("then", "else")
+    }
+    nodes = [conv(), node("If", ["which"], ["z"], **bodies), *affine("c", "y")]
+    outputs = [Y, floats("z", "n", 8, None, None)]
+    which = helper.make_tensor_value_info("which", TensorProto.BOOL, [])
+    made = model(nodes, [X, which], outputs, WEIGHTS | FACTORS)
+    assert rewritten(made, IMAGE | {"which": np.array(True)})[0] == {"one_convolution": 1}
+
+
+@pytest.mark.parametrize(
+    ("slope", "changed"),
+    [((8, 1, 1), True), ((1, 8, 1, 1), True), ((1,), True), ((4,), False)],  # the last is along the width
+)
+def test_a_prelu_between_convolutions(slope: tuple[int, ...], changed: bool) -> None:
+    slopes = {"s": RNG.uniform(-0.5, 0.9, slope).astype(np.float32)}
+    made = model([conv(), node("PRelu", ["c", "s"], ["y"])], [X], [Y], WEIGHTS | slopes)
+    done, left = rewritten(made, IMAGE)
+    assert done == ({"prelu": 1} if changed else {})
+    assert left["PRelu"] == (0 if changed else 1)
+
+
+def test_a_steep_slope_stays() -> None:
+    slopes = {"s": np.full((8, 1, 1), 1.5, np.float32)}
+    assert rewritten(model([conv(), node("PRelu", ["c", "s"], ["y"])], [X], [Y], WEIGHTS | slopes), IMAGE)[0] == {}
+
+
+def one_hot(numbers: np.ndarray) -> onnx.ModelProto:
+    nodes = [
+        node("Unsqueeze", ["x", "last"], ["column"]),
+        node("Equal", ["column", "numbers"], ["same"]),
+        node("Cast", ["same"], ["hot"], to=TensorProto.FLOAT),
+        node("MatMul", ["hot", "table"], ["rows"]),
+        node("Add", ["rows", "bias"], ["biased"]),
+        node("Tanh", ["biased"], ["bent"]),
+        node("Mul", ["biased", "bent"], ["y"]),
+    ]
+    weights = {
+        "last": np.array([-1]),
+        "numbers": numbers,
+        "table": RNG.standard_normal((5, 3)).astype(np.float32),
+        "bias": RNG.standard_normal((1, 1, 3)).astype(np.float32),
+    }
+    return model(nodes, [ints("x", "n", "t")], [floats("y", "n", "t", 3)], weights)
+
+
+def test_a_one_hot_product_is_a_row_and_what_follows_is_tabulated() -> None:
+    feeds = {"x": np.array([[0, 1, 4, 5, -1], [2, 3, 999, -999, 4]])}  # some are no row's number
+    done, left = rewritten(one_hot(np.arange(5).reshape(1, 1, 5)), feeds)
+    assert done == {"one_hot": 1, "tabulate": 3}
+    assert not left.keys() & {"MatMul", "Tanh", "Mul", "Add"}
+
+
+def test_other_numbers_are_no_rows() -> None:
+    done, _ = rewritten(one_hot(np.array([[[0, 1, 2, 4, 3]]])), {"x": np.array([[0, 4]])})
+    assert done == {}
+
+
+def test_weights_that_are_listed_as_inputs_become_constants() -> None:
+    used = {name: WEIGHTS[name] for name in ("w", "b")}
+    made = model([conv()], [X, floats("w", 8, 4, 3, 3)], [floats("c", "n", 8, None, None)], used)
+    made.ir_version = 3
+    made.graph.input.append(floats("b", 8))
+    done, _ = rewritten(made, IMAGE)
+    assert done == {"constants": 2}
+    assert [entry.name for entry in made.graph.input] == ["x"]
+    assert made.ir_version == 4
+
+
+def test_what_has_nothing_to_rewrite_stays_as_it_is() -> None:
+    made = model([node("Relu", ["x"], ["y"])], [X], [Y])
+    before = made.SerializeToString()
+    assert not any(rewrite(made, list(REWRITES)).values())
+    assert made.SerializeToString() == before
