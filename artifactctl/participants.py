@@ -13,7 +13,7 @@ from artifactctl import __version__, environment
 
 # What recipes call by itself; whatever these need comes along.
 ROOTS = (*environment.PACKAGES, "onnxslim", "onnxsim", "protobuf", "transformers", "neural-compressor", "ml-dtypes")
-OWN_CODE = ("recipes.py", "steps/optimize.py", "steps/ingredients.py", "backends/*.py")
+OWN_CODE = ("recipes.py", "steps/optimize.py", "steps/ingredients.py", "backends/**/*.py")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from artifactctl import folder, licences, recipes
+from artifactctl.clock import Clock
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, OptimizeError
 from artifactctl.folder import ArtifactFolder
@@ -25,7 +26,7 @@ from artifactctl.steps import publish
 from artifactctl.steps import release as steps
 from artifactctl.steps.assemble import assemble
 from artifactctl.steps.choose import choose_again
-from artifactctl.steps.contest import Clock, Contest
+from artifactctl.steps.contest import Contest
 from artifactctl.steps.diff import release_notes
 from artifactctl.steps.explain import explain
 from artifactctl.steps.export import fixed_reference, make_reference
@@ -118,22 +119,21 @@ def _candidates(
     say("asking the source for its answers")
     reference = make_reference(source, config.providers[0], scratch, crew)
     demand_promise(reference, crew)
-    kitchen = Kitchen(reference, stock(reference, names, scratch, crew), scratch, crew)
+    searching = None if named_by_user else clock
+    kitchen = Kitchen(reference, stock(reference, names, scratch, crew), scratch, crew, searching)
     tried: list[Tried] = []
     for name in names:
-        late = clock.left <= 0 and not named_by_user and any(item.equivalence for item in tried)
+        late = searching and searching.left <= 0 and any(item.equivalence for item in tried)
         if late or name in passed_by:
             tried.append(Tried(Candidate(name, None, reference.precision, failure=NOT_TRIED)))
         else:
             tried.append(_try(kitchen, name, tried, reuse, say))
     reuse.remember()
-    tried = everywhere(reference, tried, crew, say)
-    reference, tried = search(reference, tried, scratch, crew)
-    tried = [explain(item.own or reference, item, scratch, crew) for item in tried]
     if named_by_user and all(item.candidate.broken for item in tried):
         reasons = "\n".join(f"  {item.candidate.recipe}: {item.candidate.failure}" for item in tried)
         raise OptimizeError(f"no recipe gave a model\n{reasons}")
-    return reference, tried
+    reference, tried = search(reference, everywhere(reference, tried, crew, say), scratch, crew)
+    return reference, [explain(item.own or reference, item, scratch, crew) for item in tried]
 
 
 def _try(kitchen: Kitchen, name: str, before: list[Tried], reuse: Reuse, say: Say) -> Tried:

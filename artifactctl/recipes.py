@@ -21,7 +21,7 @@ class OlivePass:
     type: str
     config: Mapping[str, Any]
     required: bool = True
-    for_cpu: bool = False  # it writes operators that only ONNX Runtime's own CPU kernels have
+    for_cpu: bool | None = None  # True: only where no other provider is named, False: only where one is, None: always
     below_opset: int | None = None  # only for models of an older opset than this one
     must_add: frozenset[str] = frozenset()  # at least one of these operators, or it did nothing to speak of
     fills: tuple[str, ...] = ()  # settings that depend on the model and its samples: steps/ingredients.py
@@ -64,6 +64,13 @@ _ORT_EXTENDED = OlivePass(
     # FusedConv, QLinearConv instead of QDQ: other providers refuse them, and ONNX Runtime fuses at load anyway
     for_cpu=True,
 )
+_ORT_BASIC = OlivePass(
+    "ONNX Runtime basic graph optimization",
+    "OrtTransformersOptimization",
+    {"model_type": "bert", "opt_level": 1, "only_onnxruntime": True},
+    required=False,
+    for_cpu=False,  # constants are folded, and every operator stays ONNX's own
+)
 # Our own rewrites, exact but for rounding: backends/algebra. ONNX Runtime does none of them at any graph level.
 _ALGEBRA = OlivePass(
     "algebra: weights that are constants, whole activations, factors inside convolutions, rows for one-hot products",
@@ -84,6 +91,7 @@ _REWRITES = (
     _rewrite("fuse_bn_into_conv"),
     _ALGEBRA,
     _LAYOUT,
+    _ORT_BASIC,
     _ORT_EXTENDED,
 )
 _HALF = {"keep_io_types": True}

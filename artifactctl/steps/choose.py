@@ -131,7 +131,7 @@ def choose_again(tried: list[Tried], source: Tried, recorded: Sequence[Mapping[s
         return Choice(chosen[0], tuple(judged))
     wanted = next((entry for entry in recorded if entry["status"] == "chosen"), {"recipe": None})
     named, same = candidate_name(wanted), [item for item in judged if item.candidate.recipe == wanted["recipe"]]
-    there = [item.reason for item in same if item.provider in (None, wanted.get("provider"))]
+    there = [item.reason for item in same if item.provider in (None, wanted.get("provider", item.provider))]
     missing = "its provider is not available here" if same else "it is not among the recipes"
     return f"the recorded recipe {named!r} gives no model that holds here: {next(iter(there), missing)}"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from artifactctl import gate
+from artifactctl.clock import Clock
 from artifactctl.crew import Crew
 from artifactctl.errors import SourceError
 from artifactctl.project import Say
@@ -18,20 +18,11 @@ LEG_ROUNDS = 14
 
 
 @dataclass(slots=True)
-class Clock:
-    """What is left of optimize.budget_s."""
-
-    budget_s: float
-    began: float = field(default_factory=time.monotonic)
-
-    @property
-    def left(self) -> float:
-        return self.budget_s - (time.monotonic() - self.began)
-
-
-@dataclass(slots=True)
 class Contest:
-    """One build's candidates. `reference` is the source on the build's own provider: everyone is compared with it."""
+    """One build's candidates. `clock` runs for optimize.budget_s.
+
+    `reference` is the source on the build's own provider: everyone is compared with it.
+    """
 
     reference: ReferenceModel
     clock: Clock

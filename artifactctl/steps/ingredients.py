@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from artifactctl import recipes
+from artifactctl.clock import Clock
 from artifactctl.crew import Crew
 from artifactctl.errors import ConfigError
 from artifactctl.inputs import recorded_name
@@ -18,6 +19,7 @@ BYTE_LIMIT = 1e6  # a mask, not an activation: 256 steps of it leave nothing of 
 WATCHED = 4  # samples that are run with every value exposed
 MOST_SETS = 64  # of samples to calibrate with
 STEADY = ("normal", "uniform", "pixels")
+SHORTEST_S = 30.0  # that a pass of a search is given, however late it is
 MAY_SATURATE = ("cpu", "cpu-windows")  # x64, with or without VNNI: nobody knows where it will run
 
 
@@ -39,6 +41,12 @@ class Kitchen:
     pantry: Pantry
     scratch: Path
     crew: Crew
+    clock: Clock | None = None  # of a search; what the user named may take as long as any operation
+
+    def time_s(self) -> float:
+        """How long one pass may take."""
+        longest = self.crew.limits.time_s
+        return longest if self.clock is None else min(longest, max(SHORTEST_S, self.clock.left))
 
     def fixed(self, name: str) -> Mapping[str, tuple[int, ...]] | None:
         """The only shape that the model of this recipe will take, by input."""

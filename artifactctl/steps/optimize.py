@@ -70,6 +70,8 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
     for position, step in enumerate(recipe.passes):
         if step.below_opset and reference.opset >= step.below_opset:
             continue
+        if step.for_cpu is False and not elsewhere:
+            continue
         if step.for_cpu and elsewhere:
             why = f"it fuses for the CPU, and the model must also run on {', '.join(elsewhere)}"
             results.append(PassResult(step.label, "left-out", why))
@@ -80,8 +82,8 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
             return Candidate(name, None, precision, passes=tuple(results), failure=portion)
         calibration = list(kitchen.pantry.calibration) if "calibration" in step.fills else None
         found = _attempt(
-            crew, "olive_pass", name=step.type, config=dict(portion.config), source=str(portion.path),
-            folder=str(target / "made"), calibration=calibration,
+            crew, "olive_pass", kitchen.time_s(), name=step.type, config=dict(portion.config),
+            source=str(portion.path), folder=str(target / "made"), calibration=calibration,
         )  # fmt: skip
         if isinstance(found, str):
             results.append(PassResult(step.label, "failed", found))
@@ -130,7 +132,8 @@ def _run_file(kitchen: Kitchen, name: str) -> Candidate:
     config = reference.source.root / name.removeprefix(recipes.OLIVE_PREFIX)
     shown = recipes.OLIVE_PREFIX + recorded_name(name.removeprefix(recipes.OLIVE_PREFIX))
     target = scratch / "recipes" / f"olive-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
-    found = _attempt(crew, "olive_run", config=str(config), source=str(_plain_input(kitchen)), folder=str(target))
+    asked = {"config": str(config), "source": str(_plain_input(kitchen)), "folder": str(target)}
+    found = _attempt(crew, "olive_run", kitchen.time_s(), **asked)
     if isinstance(found, str):
         return Candidate(shown, None, reference.precision, failure=found, broken=True, died=found.startswith(DIED))
     result = PassResult("Olive run configuration", "changed" if found["changed"] else "unchanged", found["what"])
@@ -155,10 +158,10 @@ def _finish(name: str, path: Path, precision: str, results: list[PassResult], sc
     return Candidate(name, target, precision, saved["size_bytes"], tuple(results), identity=identity)
 
 
-def _attempt(crew: Crew, operation: str, **arguments: Any) -> dict[str, Any] | str:
+def _attempt(crew: Crew, operation: str, time_s: float, **arguments: Any) -> dict[str, Any] | str:
     """The answer, or in words why there is none; a crash costs the child, not the build."""
     try:
-        found: dict[str, Any] = crew.olive_ready().call(operation, timeout_s=crew.limits.time_s, **arguments)
+        found: dict[str, Any] = crew.olive_ready().call(operation, timeout_s=time_s, **arguments)
     except WorkerDied as error:
         crew.dismiss("olive")
         return f"{DIED} {error.why}"
@@ -191,10 +194,8 @@ class Stages:
             return self.start
         if count not in self.made:
             target = self.scratch / "stages" / f"{self.olive_file.stem if self.olive_file else ''}-{count}"
-            found = _attempt(
-                self.crew, "olive_run", config=str(self.olive_file), source=str(self.start), folder=str(target),
-                passes=count,
-            )  # fmt: skip
+            asked = {"config": str(self.olive_file), "source": str(self.start), "folder": str(target)}
+            found = _attempt(self.crew, "olive_run", self.crew.limits.time_s, passes=count, **asked)
             if isinstance(found, str):
                 raise OptimizeError(found)
             self.made[count] = Path(found["path"])

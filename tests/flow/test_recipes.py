@@ -87,7 +87,7 @@ def test_int4_keeps_the_names_of_the_outputs(cli: Cli, tmp_path: Path) -> None:
 def test_the_same_model_twice_is_proved_once(cli: Cli, tmp_path: Path) -> None:
     found = build(cli, tmp_path, "cnn", ["fp32", "slim"])
     assert found["slim"]["reason"] == "gave the same model as fp32"
-    assert [entry["status"] for entry in found["slim"]["passes"]] == ["changed", "changed"]
+    assert found["slim"]["passes"][0]["status"] == "changed"
     assert found["slim"]["equivalence"] is None
 
 
