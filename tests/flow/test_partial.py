@@ -1,0 +1,106 @@
+"""int8 for the layers that the bound allows, where int8 for all of them breaks it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import yaml
+
+from artifactctl import folder, metadata, schema
+from tests.conftest import MODELS, Finished
+
+Cli = Callable[..., Finished]
+
+
+def prepare(place: Path, max_abs: float, recipes: list[str]) -> None:
+    place.mkdir(exist_ok=True)
+    shutil.copy(MODELS / "fragile.onnx", place)
+    rng = np.random.default_rng(3)
+    np.savez(place / "c.npz", x=rng.uniform(-1, 1, (64, 3, 8, 8)).astype(np.float32))
+    model = {
+        "source": {"onnx": "fragile.onnx", "inputs": {"x": {"range": [-1, 1]}}},
+        "data": {"calibration": "c.npz"},
+        "latency": {"budget_s": 2},
+        "optimize": {"recipes": recipes},
+        "equivalence": {"max_abs": max_abs},
+    }
+    (place / "artifactctl.yaml").write_text(yaml.safe_dump({"schema_version": 1, "models": {"fragile": model}}))
+
+
+def build(cli: Cli, place: Path, max_abs: float, recipes: list[str], *more: str) -> dict[str, dict[str, Any]]:
+    prepare(place, max_abs, recipes)
+    done = cli("build", "--json", *more, cwd=place)
+    assert done.code == 0, done.err
+    assert schema.problems(done.json, "report") == []
+    return {item["recipe"]: item for item in done.json["data"]["artifacts"][0]["candidates"]}
+
+
+def test_the_fragile_layer_stays_float(cli: Cli, tmp_path: Path) -> None:
+    found = build(cli, tmp_path, 0.02, ["int8-static", "int8-partial"])
+    assert "not equivalent" in found["int8-static"]["reason"]
+    partial = found["int8-partial"]
+    assert partial["equivalence"]["max_error"] < 0.9 * 0.02
+    said = partial["passes"][-1]["detail"]
+    assert "2 of 3 layers in int8, 43% of the multiplications" in said
+    path = tmp_path / "artifacts/fragile/artifact_v1"
+    curve = json.loads((path / folder.CURVE).read_text())
+    assert schema.problems(curve, "quantization") == []
+    assert [entry["name"] for entry in curve["layers"]][-1] == "fragile"
+    assert curve["chosen"] == 2
+    assert [(point["layers"], point["holds"]) for point in curve["points"]] == [(2, True), (3, False)]
+    assert "<circle" in (path / folder.PLOT).read_text()
+    assert f"]({folder.PLOT})" in (path / "README.md").read_text()
+    assert cli("check", path).code == 0
+    assert cli("verify", path).code == 0
+
+
+def test_where_no_layer_holds_the_least_harmful_is_named(cli: Cli, tmp_path: Path) -> None:
+    found = build(cli, tmp_path, 1e-6, ["int8-partial"])
+    assert found["source"]["status"] == "chosen"
+    reason = found["int8-partial"]["reason"]
+    assert reason.startswith("does not apply: no node can be int8 inside the bound; the least harmful, ")
+    path = tmp_path / "artifacts/fragile/artifact_v1"
+    curve = json.loads((path / folder.CURVE).read_text())
+    assert schema.problems(curve, "quantization") == []
+    assert (curve["chosen"], curve["refusal"]) == (None, reason)
+    assert [point["layers"] for point in curve["points"]] == [3]
+    assert cli("check", path).code == 0
+
+
+def test_where_all_layers_hold_there_is_no_curve(cli: Cli, tmp_path: Path) -> None:
+    found = build(cli, tmp_path, 10, ["int8-static", "int8-partial"])
+    assert found["int8-partial"]["reason"] == "does not apply: int8-static holds as a whole"
+    assert not (tmp_path / "artifacts/fragile/artifact_v1" / folder.CURVE).exists()
+
+
+@pytest.mark.xdist_group("built")
+def test_the_same_layers_every_time_and_others_for_another_bound(cli: Cli, tmp_path: Path) -> None:
+    """Also with a cache: what it has does not know the bound."""
+    env = {"ARTIFACTCTL_NO_CACHE": "", "ARTIFACTCTL_CACHE": str(tmp_path / "cache")}
+
+    def built(place: Path, max_abs: float) -> Path:
+        prepare(place, max_abs, ["int8-partial"])
+        done = cli("build", "-q", cwd=place, env=env)
+        assert done.code == 0, done.err
+        return place / "artifacts/fragile/artifact_v1"
+
+    one, again, loose = built(tmp_path / "a", 0.02), built(tmp_path / "b", 0.02), built(tmp_path / "c", 10)
+    details = [metadata.read(path)["recipe"]["candidates"][0]["passes"][-1]["detail"] for path in (one, again, loose)]
+    assert "2 of 3 layers" in details[0]
+    assert details[0] == details[1]
+    assert "3 of 3 layers" in details[2]
+    assert (one / folder.MODEL).read_bytes() == (again / folder.MODEL).read_bytes()
+    if metadata.read(one)["recipe"]["name"] == "int8-partial":  # which of two is faster is not for a test to say
+        assert "QuantizeLinear" in {node.op_type for node in onnx.load(one / folder.MODEL).graph.node}
+    done = cli("rebuild", "--check", one, "--json", cwd=tmp_path / "a")
+    assert done.code == 0, done.err
+    statuses = {entry["path"]: entry["status"] for entry in done.json["data"]["files"]}
+    assert done.json["data"]["verdict"] == "identical"
+    assert statuses[folder.CURVE] == statuses[folder.PLOT] == "measured"

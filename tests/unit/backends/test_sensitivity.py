@@ -1,0 +1,117 @@
+"""A layer behind a switch is the layer that ONNX Runtime's quantizer makes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+from artifactctl.backends import core
+from artifactctl.backends.layers import weighted_layers
+from artifactctl.backends.npz import sample_arrays, write_npz
+from artifactctl.backends.sensitivity import SWITCHES, Switched, layer_errors
+from artifactctl.recipes import CARRIERS, LAYERS
+from tests.conftest import MODELS
+from tests.unit.backends.small import SETTINGS, write
+
+Array = np.ndarray[Any, Any]
+BOUNDS = {"default": {"max_abs": 1e-3}, "outputs": {}}
+
+
+class Once(CalibrationDataReader):  # type: ignore[misc]
+    def __init__(self, feeds: dict[str, Array]) -> None:
+        self._left = [feeds]
+
+    def get_next(self) -> dict[str, Array] | None:
+        return self._left.pop() if self._left else None
+
+
+@pytest.fixture
+def feeds() -> dict[str, Array]:
+    return {"x": np.random.default_rng(1).standard_normal((2, 3, 8, 8)).astype(np.float32)}
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> str:
+    return str(shutil.copy(MODELS / "fragile.onnx", tmp_path / "m.onnx"))
+
+
+def quantized(plain: str, feeds: dict[str, Array], layers: list[dict[str, Any]]) -> onnx.ModelProto:
+    target = Path(plain).with_name("q.onnx")
+    names = [name for layer in layers for name in (layer["name"], *layer["carries"])]
+    extra = {"WeightSymmetric": True, "OpTypesToExcludeOutputQuantization": ["MatMul", "Gemm"]}
+    quantize_static(
+        plain, str(target), Once(feeds), QuantFormat.QDQ, [*LAYERS, *CARRIERS], per_channel=True, extra_options=extra,
+        activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, nodes_to_quantize=names,
+    )  # fmt: skip
+    return onnx.load(target)
+
+
+def sampled(folder: Path, feeds: dict[str, Array]) -> str:
+    sample = {"inputs": feeds, "outputs": {}, "labels": None, "follows": False}
+    write_npz(folder / "s.npz", sample_arrays("0", sample))
+    return str(folder / "s.npz")
+
+
+def answer(proto: onnx.ModelProto, path: Path, feeds: dict[str, Array]) -> Array:
+    write(proto, path)
+    found: Array = core.run(core.open_session(path, SETTINGS), feeds)["y"]
+    return found
+
+
+def found_layers(plain: str, tmp_path: Path, feeds: dict[str, Array]) -> list[dict[str, Any]]:
+    return weighted_layers(plain, sampled(tmp_path, feeds), SETTINGS, [])
+
+
+def test_layers_and_what_carries_them_on(plain: str, tmp_path: Path, feeds: dict[str, Array]) -> None:
+    assert found_layers(plain, tmp_path, feeds) == [
+        {"name": "first", "operator": "Conv", "carries": ["relu"], "multiplications": 2 * 4 * 64 * 27},
+        {"name": "fragile", "operator": "Conv", "carries": ["pool", "flatten"], "multiplications": 2 * 4 * 64 * 36},
+        {"name": "last", "operator": "MatMul", "carries": [], "multiplications": 2 * 5 * 4},
+    ]
+    spared = weighted_layers(plain, sampled(tmp_path, feeds), SETTINGS, ["last", "relu"])
+    assert [(layer["name"], layer["carries"]) for layer in spared] == [("first", []), ("fragile", ["pool", "flatten"])]
+
+
+@pytest.mark.parametrize(
+    ("names", "apart"), [(["first"], 0.01), (["fragile"], 0.01), (["first", "fragile", "last"], 0.01), (["last"], 1.0)]
+)
+def test_a_switched_layer_is_the_quantized_one(
+    plain: str, tmp_path: Path, feeds: dict[str, Array], names: list[str], apart: float
+) -> None:
+    """But for one whose input has the scale of the layer that it was carried from, where both are quantized."""
+    layers = found_layers(plain, tmp_path, feeds)
+    switched = Switched(onnx.load(plain), quantized(plain, feeds, layers), layers)
+    asked = {switched.renamed.get(name, name): value for name, value in feeds.items()}
+    given = answer(switched.proto, tmp_path / "s.onnx", asked | {SWITCHES: switched.switches(names)})
+    real = quantized(plain, feeds, [layer for layer in layers if layer["name"] in names])
+    untouched = answer(onnx.load(plain), tmp_path / "p.onnx", feeds)
+    expected = answer(real, tmp_path / "r.onnx", feeds)
+    assert np.abs(expected - untouched).max() > 1e-4
+    assert np.abs(given - expected).max() <= apart * np.abs(expected - untouched).max()
+
+
+def test_with_every_switch_off_it_is_the_float_model(plain: str, tmp_path: Path, feeds: dict[str, Array]) -> None:
+    layers = found_layers(plain, tmp_path, feeds)
+    switched = Switched(onnx.load(plain), quantized(plain, feeds, layers), layers)
+    asked = {switched.renamed.get(name, name): value for name, value in feeds.items()}
+    given = answer(switched.proto, tmp_path / "s.onnx", asked | {SWITCHES: switched.switches([])})
+    assert np.array_equal(given, answer(onnx.load(plain), tmp_path / "p.onnx", feeds))
+
+
+def test_the_fragile_layer_comes_last(plain: str, tmp_path: Path, feeds: dict[str, Array]) -> None:
+    layers = found_layers(plain, tmp_path, feeds)
+    total = sum(layer["multiplications"] for layer in layers)
+    shared = [layer | {"share": layer["multiplications"] / total} for layer in layers]
+    quantized(plain, feeds, layers)
+    place = str(tmp_path / "q.onnx")
+    found = layer_errors(plain, place, shared, [sampled(tmp_path, feeds)], SETTINGS, BOUNDS)
+    assert found[-1]["name"] == "fragile"
+    assert found[-1]["error"] > 10 * max(entry["error"] for entry in found[:-1])
+    assert [entry["strain"] for entry in found] == [pytest.approx(entry["error"] / 1e-3) for entry in found]
+    assert found[-1]["total_error"] >= found[-1]["error"]
