@@ -5,6 +5,7 @@ A strain is an error measured by its bound: 1 is at the bound.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,17 +28,24 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
+    """Shares are of all multiplications of the model: what it multiplies, and what conversions cost beside that."""
+
     name: str
     operator: str
-    share: float  # of the multiplications of the model
+    share: float
     alone: Cost
+    reads: float = 0.0  # to make its input int8
+    writes: float = 0.0  # to make its output float again
+    behind: str | None = None  # the layer whose int8 output it could read as it is
+    followers: tuple[str | None, ...] = ()  # what reads its output; None is not a layer, and wants floats
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A layer, and the predicted cost of it together with all before it."""
+    """A layer, what it saves beside all before it, and the predicted cost of them together."""
 
     layer: Layer
+    saves: float
     total: Cost
 
 
@@ -70,37 +78,64 @@ def _strain(output: Mapping[str, Any], bound: Mapping[str, Any]) -> float:
     return found if output["passed"] else max(found, OVER, (output["rel_l2"] or 0.0) / SMALL_REL_L2)
 
 
-def order(layers: Iterable[Layer]) -> list[Layer]:
-    """The most work spared for the error added first. Errors of rounding add up by their squares.
+def saving(chosen: Mapping[str, Layer]) -> float:
+    """Of a set. Between two of its layers nothing is converted."""
+    found = 0.0
+    for layer in chosen.values():
+        found += layer.share
+        found -= 0.0 if layer.behind in chosen else layer.reads
+        found -= layer.writes if any(name not in chosen for name in layer.followers) else 0.0
+    return found
+
+
+def grow(layers: Sequence[Layer], total: Callable[[list[str]], Cost]) -> list[Link]:
+    """First the largest set that is predicted to stay inside the bound, layer by layer: each time the one that saves
+    most for the error it adds. Then all the others, whose cost is only estimated.
+
+    `total` predicts what a set costs.
+    """
+    chain: list[Link] = []
+    chosen: dict[str, Layer] = {}
+    left = list(layers)
+    waiting = [layer for layer in layers if layer.alone.strain <= AIM]
+    while waiting:
+        best = max(waiting, key=lambda layer: _worth(layer, chosen))
+        if (saves := _saves(best, chosen)) <= 0:
+            break
+        waiting.remove(best)
+        cost = total([*chosen, best.name]) if chosen else best.alone
+        if cost.strain <= AIM:
+            chosen[best.name] = best
+            chain.append(Link(best, saves, cost))
+            left.remove(best)
+    while left:
+        best = max(left, key=lambda layer: _worth(layer, chosen))
+        before = chain[-1].total if chain else Cost(0.0, 0.0)
+        chain.append(Link(best, _saves(best, chosen), _sum(before, best.alone)))
+        chosen[best.name] = best
+        left.remove(best)
+    return chain
+
+
+def _saves(layer: Layer, chosen: Mapping[str, Layer]) -> float:
+    return saving({**chosen, layer.name: layer}) - saving(chosen)
+
+
+def _worth(layer: Layer, chosen: Mapping[str, Layer]) -> float:
+    """What it saves for the error it adds; errors of rounding add up by their squares.
 
     Two digits: what another machine computes a little differently must not decide.
     """
-
-    def worth(layer: Layer) -> tuple[float, float, float]:
-        strain = float(f"{layer.alone.strain:.1e}")
-        return (layer.share / strain**2 if strain else math.inf, layer.share, -strain)
-
-    return sorted(layers, key=worth, reverse=True)
+    saves, strain = _saves(layer, chosen), float(f"{layer.alone.strain:.1e}")
+    if saves <= 0:
+        return saves
+    return saves / strain**2 if strain else math.inf
 
 
-def grow(ordered: Sequence[Layer], total: Callable[[list[str]], Cost]) -> list[Link]:
-    """First the largest set that is predicted to stay inside the bound, layer by layer; then all the others.
-
-    `total` predicts what a set costs. Of the others the cost is only estimated.
-    """
-    chain: list[Link] = []
-    left: list[Layer] = []
-    for layer in ordered:
-        if layer.alone.strain <= AIM:
-            cost = total([*(link.layer.name for link in chain), layer.name]) if chain else layer.alone
-            if cost.strain <= AIM:
-                chain.append(Link(layer, cost))
-                continue
-        left.append(layer)
-    for layer in left:
-        before = chain[-1].total if chain else Cost(0.0, 0.0)
-        chain.append(Link(layer, _sum(before, layer.alone)))
-    return chain
+def useful(chain: Sequence[Link]) -> int:
+    """How many layers of the chain save the most together."""
+    sums = list(itertools.accumulate((link.saves for link in chain), initial=0.0))
+    return max(range(len(sums)), key=sums.__getitem__)
 
 
 def _sum(one: Cost, other: Cost) -> Cost:
@@ -116,11 +151,11 @@ def next_size(chain: Sequence[Link], tried: Sequence[Attempt]) -> int | None:
     """
     low = max((item.size for item in tried if item.holds), default=0)
     high = min((item.size for item in tried if not item.holds and item.size > low), default=len(chain) + 1)
-    if high - low <= 1 or (low and sum(link.layer.share for link in chain[low : high - 1]) < ENOUGH):
+    if high - low <= 1 or (low and sum(link.saves for link in chain[low : high - 1]) < ENOUGH):
         return None
     last = tried[-1] if tried else None
     factor = 1.0
-    if last and 0 < last.size < len(chain) and math.isfinite(last.strain):
+    if last and last.size < len(chain) and math.isfinite(last.strain):
         factor = last.strain / (chain[last.size - 1].total.strain or math.inf)
     limit = AIM if factor == 1.0 else (AIM + ROOM) / 2
     wanted = sum(link.total.strain * factor <= limit for link in chain)

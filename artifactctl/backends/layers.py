@@ -23,16 +23,20 @@ def weighted_layers(path: str, sample: str, settings: dict[str, Any], spared: li
     never timed: the same inputs must give the same choice."""
     model, feeds = graph.load(Path(path)), read_sample(Path(sample))["inputs"]
     stored, weights = {tensor.name for tensor in model.graph.initializer}, float_weights(model)
-    found = []
+    found: dict[str, tuple[NodeProto, list[int]]] = {}
     for node in model.graph.node:
         weight = weight_of(node, weights)
-        if node.op_type in LAYERS and weight in stored and node.name not in spared and _plain(node, stored):
-            found.append((node, list(weights[weight].dims)))
-    elements = _elements(model, [node.output[0] for node, _ in found], feeds, settings)
+        if node.op_type in LAYERS and weight and weight in stored and node.name not in spared and _plain(node, stored):
+            found[node.name] = (node, list(weights[weight].dims))
+    ends = [name for node, _ in found.values() for name in (node.input[0], node.output[0])]
+    elements = _elements(model, list(dict.fromkeys(ends)), feeds, settings)
+    between = _between(model, {name: node for name, (node, _) in found.items()}, spared)
     return [
-        {"name": node.name, "operator": node.op_type, "carries": _carries(model, node, spared)}
-        | {"multiplications": elements.get(node.output[0], 0) * _depth(node, dims)}
-        for node, dims in found
+        {"name": name, "operator": node.op_type, "multiplications": out * _depth(node, dims)}
+        | {"reads": elements.get(node.input[0], 0), "writes": out if node.op_type == "Conv" else 0}
+        | between[name]
+        for name, (node, dims) in found.items()
+        for out in [elements.get(node.output[0], 0)]
     ]
 
 
@@ -52,7 +56,8 @@ def _depth(node: NodeProto, dims: list[int]) -> int:
 def _elements(model: ModelProto, names: list[str], feeds: dict[str, Any], settings: dict[str, Any]) -> dict[str, int]:
     """Of these values for these inputs; those whose sizes cannot be inferred are looked at."""
     sizes = sizes_of(model, feeds)
-    found = {name: sizes[name] // FLOAT_BYTES for name in names if sizes.get(name)}
+    found = {name: int(feeds[name].size) for name in names if name in feeds}
+    found |= {name: sizes[name] // FLOAT_BYTES for name in names if sizes.get(name)}
     unknown = [name for name in names if name not in found]
     if unknown:
         with tempfile.TemporaryDirectory() as folder:
@@ -61,13 +66,28 @@ def _elements(model: ModelProto, names: list[str], feeds: dict[str, Any], settin
     return found
 
 
-def _carries(model: ModelProto, layer: NodeProto, spared: list[str]) -> list[str]:
-    """Only behind a Conv: the outputs of the others are left as float, which their int8 kernels give too."""
-    if layer.op_type != "Conv":
-        return []
-    reached, found = {layer.output[0]}, []
+def _between(model: ModelProto, layers: dict[str, NodeProto], spared: list[str]) -> dict[str, dict[str, Any]]:
+    """By layer: the nodes that carry its int8 on, the layer behind which it stands, and what reads it (None: floats).
+
+    Only a Conv gives int8: the outputs of the others are left as float, which their kernels give too.
+    """
+    found: dict[str, dict[str, Any]] = {name: {"carries": [], "behind": None, "followers": []} for name in layers}
+    origin: dict[str, str] = {}  # of a value that is int8: the layer that made it
     for node in model.graph.node:
-        if node.op_type in CARRIERS and node.input[0] in reached and node.name not in spared:
-            reached.add(node.output[0])
-            found.append(node.name)
+        for place, name in enumerate(node.input):
+            if name not in origin:
+                continue
+            if not place and node.name in layers:
+                found[origin[name]]["followers"].append(node.name)
+                found[node.name]["behind"] = origin[name]
+            elif not place and node.op_type in CARRIERS and node.name not in spared:
+                found[origin[name]]["carries"].append(node.name)
+                origin[node.output[0]] = origin[name]
+            else:
+                found[origin[name]]["followers"].append(None)
+        if node.name in layers and node.op_type == "Conv":
+            origin[node.output[0]] = node.name
+    for value in model.graph.output:
+        if value.name in origin:
+            found[origin[value.name]]["followers"].append(None)
     return found

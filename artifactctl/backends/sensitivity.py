@@ -18,7 +18,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from artifactctl.backends import core, graph
 from artifactctl.backends.proof import read_sample
-from artifactctl.selection import Cost, Layer, Link, cost_of, grow, order
+from artifactctl.selection import Cost, Layer, Link, cost_of, grow
 
 SWITCHES = "~switches"
 OUTPUT_SUFFIX = "_QuantizeLinearInput"  # ONNX Runtime keeps the name of a model's output for what comes after
@@ -41,9 +41,14 @@ def layer_errors(
         graph.save(model.proto, file)
         asked = Asked(model, core.open_session(file, core.as_written(settings)), samples, bounds)
         found = [
-            Layer(layer["name"], layer["operator"], layer["share"], asked.cost([layer["name"]])) for layer in layers
+            Layer(alone=asked.cost([layer["name"]]), followers=tuple(layer["followers"]), **_taken(layer))
+            for layer in layers
         ]
-        return [_plain(link) for link in grow(order(found), asked.cost)]
+        return [_plain(link) for link in grow(found, asked.cost)]
+
+
+def _taken(layer: dict[str, Any]) -> dict[str, Any]:
+    return {key: layer[key] for key in ("name", "operator", "share", "reads", "writes", "behind")}
 
 
 def _plain(link: Link) -> dict[str, Any]:
@@ -51,6 +56,7 @@ def _plain(link: Link) -> dict[str, Any]:
         "name": link.layer.name,
         "operator": link.layer.operator,
         "share": link.layer.share,
+        "saves": link.saves,
         "error": link.layer.alone.error,
         "strain": _finite(link.layer.alone.strain),
         "total_error": link.total.error,
@@ -133,7 +139,8 @@ class Switched:
         if scale.ndim:
             shape = [-1 if place == axis % steps.ndim else 1 for place in range(steps.ndim)]
             scale, zero = scale.reshape(shape), zero.reshape(shape)
-        return ((steps.astype(np.float32) - zero.astype(np.float32)) * scale).astype(np.float32)
+        found: Array = (steps.astype(np.float32) - zero.astype(np.float32)) * scale
+        return found.astype(np.float32)
 
     def _insert(self, activations: dict[str, list[TensorProto]], weights: dict[str, Array]) -> None:
         """The float value gets another name, and what its switch gives takes its own: nothing else has to change."""

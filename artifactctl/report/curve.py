@@ -42,11 +42,11 @@ class _Axes:
         return "\n".join([*parts, *_legend()])
 
     def _x(self, error: float) -> float:
-        part = (math.log10(error) - self._low) / (self._high - self._low)
+        part: float = (math.log10(error) - self._low) / (self._high - self._low)
         return LEFT + part * (WIDTH - LEFT - RIGHT)
 
     def _y(self, speed: float) -> float:
-        part = (speed - self._base) / (self._top - self._base)
+        part: float = (speed - self._base) / (self._top - self._base)
         return HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM)
 
     def _grid(self) -> list[str]:

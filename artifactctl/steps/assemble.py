@@ -59,7 +59,7 @@ def assemble(
     _write_json(staged / "evidence" / f"latency.{provider}.json", measured)
     curve = next((tried.candidate.curve for tried in choice.tried if tried.candidate.curve), None)
     if curve:
-        _write_json(staged / folder.CURVE, about | curve)
+        _write_json(staged / folder.CURVE, {**about, **curve})
         (staged / folder.PLOT).write_text(plot(curve), encoding="utf-8", newline="\n")
     version = folder.next_free(home)
     content = _metadata(reference, choice, version, described, home)

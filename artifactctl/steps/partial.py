@@ -16,7 +16,7 @@ from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, SourceError
 from artifactctl.recipes import OlivePass
 from artifactctl.records import Candidate, EquivalenceReport, ReferenceModel
-from artifactctl.selection import AIM, ROOM, Attempt, Cost, Layer, Link, cost_of, next_size
+from artifactctl.selection import AIM, ROOM, Attempt, Cost, Layer, Link, cost_of, next_size, useful
 from artifactctl.steps.measure import sample_of
 from artifactctl.steps.olive import attempt
 from artifactctl.steps.verify import bounds_of, prove
@@ -25,6 +25,8 @@ STEPS = 6  # sets that are quantized for real, after all layers together
 MOST_LAYERS, LEAST_SHARE = 96, 0.002  # of the multiplications: what a smaller one saves is less than it costs
 WORK = 400_000_000_000  # multiplications that the search for errors may take: about half a minute
 FEWEST_LAYERS = 8
+CONVERSION = 64  # multiplications that int8 could have spared in the time that an element takes to int8 or back
+NEEDLESS = "does not apply: no layer multiplies enough to make up for converting its values to int8 and back"
 PROFILE_S = 1.0  # for each set
 WATCHED = 2  # samples of each kind: to calibrate with, and where int8 was worst
 
@@ -85,10 +87,11 @@ def find(question: Question, limit_s: float) -> Found:
     chain = [_link(entry) for entry in errors]
     by_name = {layer["name"]: layer for layer in layers}
     ordered = [by_name[link.layer.name] for link in chain]
-    tried = [whole]
-    promising = any(link.total.strain <= AIM for link in chain)
+    tried, most = [whole], useful(chain)
+    promising = any(link.layer.alone.strain <= AIM for link in chain)
     while promising and len(tried) <= STEPS and time.monotonic() < until:
-        size = next_size(chain, [Attempt(item.size, item.cost.strain, item.holds) for item in tried])
+        known = [Attempt(item.size, item.cost.strain, item.holds) for item in tried if item.size <= most]
+        size = next_size(chain[:most], known)
         if size is None:
             break
         tried.append(_make(question, ordered[:size], size))
@@ -96,8 +99,10 @@ def find(question: Question, limit_s: float) -> Found:
 
 
 def _answer(question: Question, chain: list[Link], ordered: list[dict[str, Any]], tried: list[Made]) -> Found:
-    best = max((item for item in tried if item.holds), key=lambda item: item.size, default=None)
-    refusal = "" if best else _refusal(chain, tried)
+    most = useful(chain)
+    holding = [item for item in tried if item.holds and item.size <= most]
+    best = max(holding, key=lambda item: item.size, default=None)
+    refusal = "" if best else _refusal(chain, tried) if most else NEEDLESS
     curve = {
         "bounds": bounds_of(question.reference.equivalence),
         "room": ROOM,
@@ -114,15 +119,17 @@ def _answer(question: Question, chain: list[Link], ordered: list[dict[str, Any]]
 
 
 def _refusal(chain: Sequence[Link], tried: Sequence[Made]) -> str:
-    single = [item for item in tried if item.size == 1 and item.cost.error is not None]
     least = min(chain, key=lambda link: link.layer.alone.strain).layer
-    adds = "an error that cannot be compared" if least.alone.error is None else f"{least.alone.error:.2g}"
-    if single and single[0].size < len(chain):
-        least, adds = chain[0].layer, f"{single[0].cost.error:.2g} on all samples"
-    room = f" with room for samples that were not seen ({ROOM:.0%} of it)" if least.alone.strain <= 1 else ""
+    if least.alone.strain > AIM:
+        inside = "inside the bound" if least.alone.strain > 1 else f"well inside the bound ({AIM:.0%} of it)"
+        adds = "an error that cannot be compared" if least.alone.error is None else f"{least.alone.error:.2g}"
+        named = f"the least harmful, {least.operator} {least.name!r}, adds {adds}"
+        return f"does not apply: no node can be int8 {inside}; {named}"
+    small = min(tried, key=lambda item: item.size)
+    gives = "cannot be compared" if small.cost.error is None else f"gives {small.cost.error:.2g}"
+    number = f"{small.size} of {len(chain)} layers, {gives}"
     return (
-        f"does not apply: no node can be int8 inside the bound{room}; the least harmful, {least.operator} "
-        f"{least.name!r}, adds {adds}"
+        f"does not apply: no set of nodes stays inside {ROOM:.0%} of the bound; the smallest that was tried, {number}"
     )
 
 
@@ -137,7 +144,12 @@ def _layers(question: Question) -> list[dict[str, Any]]:
     most = max(FEWEST_LAYERS, min(MOST_LAYERS, afforded))
     large = sorted(found, key=lambda layer: -layer["multiplications"])[:most]
     kept = {layer["name"] for layer in large if layer["multiplications"] >= LEAST_SHARE * total > 0}
-    return [layer | {"share": layer["multiplications"] / total} for layer in found if layer["name"] in kept]
+    shares = {"share": ("multiplications", 1), "reads": ("reads", CONVERSION), "writes": ("writes", CONVERSION)}
+    return [
+        layer | {name: times * layer[key] / total for name, (key, times) in shares.items()}
+        for layer in found
+        if layer["name"] in kept
+    ]
 
 
 def _make(question: Question, layers: Sequence[Mapping[str, Any]], size: int) -> Made:
@@ -174,12 +186,18 @@ def _link(entry: Mapping[str, Any]) -> Link:
         strain = entry[f"{prefix}strain"]
         return Cost(entry[f"{prefix}error"], math.inf if strain is None else strain)
 
-    return Link(Layer(entry["name"], entry["operator"], entry["share"], cost("")), cost("total_"))
+    return Link(Layer(entry["name"], entry["operator"], entry["share"], cost("")), entry["saves"], cost("total_"))
 
 
 def _layer_entry(link: Link) -> dict[str, Any]:
-    about = {"name": link.layer.name, "operator": link.layer.operator, "share": link.layer.share}
-    return about | {"error": link.layer.alone.error, "predicted_error": link.total.error}
+    return {
+        "name": link.layer.name,
+        "operator": link.layer.operator,
+        "share": link.layer.share,
+        "saves": link.saves,
+        "error": link.layer.alone.error,
+        "predicted_error": link.total.error,
+    }
 
 
 def _points(question: Question, chain: Sequence[Link], tried: Sequence[Made]) -> list[dict[str, Any]]:

@@ -221,15 +221,16 @@ def loud() -> None:
 
 
 def fragile() -> None:
-    """Three layers, of which the second gets one channel that is 3000 times larger: int8 has no steps for the others."""
+    """Three layers, of which the second has one channel 3000 times larger: int8 has no steps for the others."""
     rng = np.random.default_rng(13)
-    spread = np.array([1, 1, 1, 3000.0]).reshape(1, 4, 1, 1)
+    spread = np.ones((1, 32, 1, 1))
+    spread[0, 5] = 3000.0
     weights = {
-        "w1": 0.2 * rng.standard_normal((4, 3, 3, 3)),
-        "b1": 0.2 * rng.standard_normal(4),
+        "w1": 0.1 * rng.standard_normal((32, 16, 3, 3)),
+        "b1": 0.2 * rng.standard_normal(32),
         "spread": spread,
-        "w2": 0.2 * rng.standard_normal((4, 4, 3, 3)) / spread,
-        "w3": 0.1 * rng.standard_normal((4, 5)),
+        "w2": 0.1 * rng.standard_normal((16, 32, 3, 3)) / spread,
+        "w3": 0.1 * rng.standard_normal((16, 5)),
     }
     padded = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
     nodes = [
@@ -242,7 +243,7 @@ def fragile() -> None:
         helper.make_node("MatMul", ["f", "w3"], ["y"], "last"),
     ]
     stored = {name: array.astype(np.float32) for name, array in weights.items()}
-    save("fragile", nodes, [floats("x", "batch", 3, 8, 8)], [floats("y", "batch", 5)], stored)
+    save("fragile", nodes, [floats("x", "batch", 16, 8, 8)], [floats("y", "batch", 5)], stored)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from artifactctl.selection import Attempt, Cost, Layer, Link, cost_of, grow, next_size, order
+from artifactctl.selection import Attempt, Cost, Layer, Link, cost_of, grow, next_size, saving, useful
 
 BOUNDS = {"default": {"max_abs": 1e-3}, "outputs": {}}
 GOOD = {"name": "y", "max_error": 5e-4, "rel_l2": 1e-3, "cosine": 0.9999, "top1": 1.0, "bound": 1e-3, "passed": True}
@@ -36,29 +37,49 @@ def even(count: int, strain: float) -> list[Link]:
 
 
 def test_the_most_work_for_the_least_error_comes_first() -> None:
-    layers = [layer("cheap", 0.01, 0.1), layer("large", 0.9, 0.3), layer("fragile", 0.09, 30), layer("free", 0.0, 0.0)]
-    assert [item.name for item in order(layers)] == ["free", "large", "cheap", "fragile"]
+    layers = [layer("cheap", 0.01, 0.1), layer("large", 0.9, 0.3), layer("fragile", 0.09, 30), layer("free", 0.1, 0.0)]
+    assert names(grow(layers, squares(*layers))) == ["free", "large", "cheap", "fragile"]
 
 
 def test_the_last_digits_do_not_decide() -> None:
     layers = [layer("first", 0.2, 0.1000001), layer("second", 0.2, 0.1), layer("third", 0.2, 0.0999999)]
-    assert [item.name for item in order(layers)] == ["first", "second", "third"]
+    assert names(grow(layers, squares(*layers))) == ["first", "second", "third"]
 
 
 def test_the_set_grows_while_it_is_predicted_to_hold() -> None:
-    layers = [layer("a", 0.4, 0.5), layer("b", 0.3, 0.6), layer("c", 0.2, 0.1), layer("d", 0.1, 5)]
+    layers = [layer("a", 0.4, 0.5), layer("b", 0.3, 0.6), layer("c", 0.002, 0.1), layer("d", 0.1, 5)]
     chain = grow(layers, squares(*layers))
     assert names(chain) == ["a", "b", "c", "d"]
     assert [round(link.total.strain, 3) for link in chain] == [0.5, 0.781, 0.787, 5.062]
-    chain = grow([layers[1], layers[0], layer("e", 0.1, 0.3), layers[2]], squares(*layers, layer("e", 0.1, 0.3)))
-    assert names(chain) == ["b", "a", "c", "e"]  # one that does not fit is passed over, not the end
+    other = [layers[0], layer("e", 0.3, 0.7), layers[2]]
+    assert names(grow(other, squares(*other))) == ["a", "c", "e"]  # one that does not fit is passed over, not the end
 
 
 def test_what_cannot_be_compared_is_never_in_the_set() -> None:
     broken = Layer("broken", "MatMul", 0.9, Cost(None, math.inf))
-    chain = grow(order([broken, layer("a", 0.1, 0.5)]), squares(layer("a", 0.1, 0.5)))
+    chain = grow([broken, layer("a", 0.1, 0.5)], squares(layer("a", 0.1, 0.5)))
     assert names(chain) == ["a", "broken"]
     assert chain[-1].total == Cost(None, math.inf)
+
+
+def test_between_two_layers_nothing_is_converted() -> None:
+    first = replace(layer("first", 0.5, 0.1), reads=0.2, writes=0.2, followers=("second",))
+    second = replace(layer("second", 0.1, 0.1), reads=0.2, writes=0.1, behind="first", followers=(None,))
+    assert saving({"first": first}) == pytest.approx(0.1)
+    assert saving({"second": second}) == pytest.approx(-0.2)
+    assert saving({"first": first, "second": second}) == pytest.approx(0.3)
+    chain = grow([second, first], squares(first, second))
+    assert [(link.layer.name, round(link.saves, 3)) for link in chain] == [("first", 0.1), ("second", 0.2)]
+    beside = replace(first, followers=("second", None))  # what else reads it wants floats
+    assert saving({"first": beside, "second": second}) == pytest.approx(0.1)
+
+
+def test_layers_that_cost_more_than_they_save_come_last() -> None:
+    layers = [replace(layer("small", 0.1, 0.0), reads=0.2), layer("large", 0.9, 0.7)]
+    chain = grow(layers, squares(*layers))
+    assert names(chain) == ["large", "small"]
+    assert useful(chain) == 1
+    assert useful(grow(layers[:1], squares(*layers))) == 0
 
 
 def test_first_what_is_predicted_then_by_what_the_prediction_was_worth() -> None:

@@ -33,7 +33,7 @@ class Once(CalibrationDataReader):  # type: ignore[misc]
 
 @pytest.fixture
 def feeds() -> dict[str, Array]:
-    return {"x": np.random.default_rng(1).standard_normal((2, 3, 8, 8)).astype(np.float32)}
+    return {"x": np.random.default_rng(1).standard_normal((2, 16, 8, 8)).astype(np.float32)}
 
 
 @pytest.fixture
@@ -69,22 +69,29 @@ def found_layers(plain: str, tmp_path: Path, feeds: dict[str, Array]) -> list[di
 
 
 def test_layers_and_what_carries_them_on(plain: str, tmp_path: Path, feeds: dict[str, Array]) -> None:
-    assert found_layers(plain, tmp_path, feeds) == [
-        {"name": "first", "operator": "Conv", "carries": ["relu"], "multiplications": 2 * 4 * 64 * 27},
-        {"name": "fragile", "operator": "Conv", "carries": ["pool", "flatten"], "multiplications": 2 * 4 * 64 * 36},
-        {"name": "last", "operator": "MatMul", "carries": [], "multiplications": 2 * 5 * 4},
-    ]
+    first, fragile, last = found_layers(plain, tmp_path, feeds)
+    wide, narrow, work = 2 * 32 * 64, 2 * 16 * 64, 2 * 32 * 64 * 16 * 9
+    assert first == {"name": "first", "operator": "Conv", "multiplications": work, "reads": narrow, "writes": wide} | {
+        "carries": ["relu"], "behind": None, "followers": [None],
+    }  # fmt: skip
+    assert fragile == {"name": "fragile", "operator": "Conv", "multiplications": work, "reads": wide} | {
+        "writes": narrow, "carries": ["pool", "flatten"], "behind": None, "followers": ["last"],
+    }  # fmt: skip
+    assert last == {"name": "last", "operator": "MatMul", "multiplications": 2 * 5 * 16, "reads": 32, "writes": 0} | {
+        "carries": [], "behind": "fragile", "followers": [],
+    }  # fmt: skip
     spared = weighted_layers(plain, sampled(tmp_path, feeds), SETTINGS, ["last", "relu"])
-    assert [(layer["name"], layer["carries"]) for layer in spared] == [("first", []), ("fragile", ["pool", "flatten"])]
+    assert [(layer["name"], layer["carries"], layer["followers"]) for layer in spared] == [
+        ("first", [], [None]),
+        ("fragile", ["pool", "flatten"], [None]),
+    ]
 
 
-@pytest.mark.parametrize(
-    ("names", "apart"), [(["first"], 0.01), (["fragile"], 0.01), (["first", "fragile", "last"], 0.01), (["last"], 1.0)]
-)
+@pytest.mark.parametrize("names", [["first"], ["fragile"], ["fragile", "last"], ["first", "fragile", "last"]])
 def test_a_switched_layer_is_the_quantized_one(
-    plain: str, tmp_path: Path, feeds: dict[str, Array], names: list[str], apart: float
+    plain: str, tmp_path: Path, feeds: dict[str, Array], names: list[str]
 ) -> None:
-    """But for one whose input has the scale of the layer that it was carried from, where both are quantized."""
+    """But for one without the layer that its input is carried from, whose scale it has where both are quantized."""
     layers = found_layers(plain, tmp_path, feeds)
     switched = Switched(onnx.load(plain), quantized(plain, feeds, layers), layers)
     asked = {switched.renamed.get(name, name): value for name, value in feeds.items()}
@@ -93,7 +100,7 @@ def test_a_switched_layer_is_the_quantized_one(
     untouched = answer(onnx.load(plain), tmp_path / "p.onnx", feeds)
     expected = answer(real, tmp_path / "r.onnx", feeds)
     assert np.abs(expected - untouched).max() > 1e-4
-    assert np.abs(given - expected).max() <= apart * np.abs(expected - untouched).max()
+    assert np.abs(given - expected).max() <= 0.01 * np.abs(expected - untouched).max()
 
 
 def test_with_every_switch_off_it_is_the_float_model(plain: str, tmp_path: Path, feeds: dict[str, Array]) -> None:
@@ -107,11 +114,12 @@ def test_with_every_switch_off_it_is_the_float_model(plain: str, tmp_path: Path,
 def test_the_fragile_layer_comes_last(plain: str, tmp_path: Path, feeds: dict[str, Array]) -> None:
     layers = found_layers(plain, tmp_path, feeds)
     total = sum(layer["multiplications"] for layer in layers)
-    shared = [layer | {"share": layer["multiplications"] / total} for layer in layers]
+    free = {"reads": 0.0, "writes": 0.0}
+    shared = [layer | free | {"share": layer["multiplications"] / total} for layer in layers]
     quantized(plain, feeds, layers)
     place = str(tmp_path / "q.onnx")
     found = layer_errors(plain, place, shared, [sampled(tmp_path, feeds)], SETTINGS, BOUNDS)
     assert found[-1]["name"] == "fragile"
-    assert found[-1]["error"] > 10 * max(entry["error"] for entry in found[:-1])
+    assert found[-1]["error"] > 5 * max(entry["error"] for entry in found[:-1])
     assert [entry["strain"] for entry in found] == [pytest.approx(entry["error"] / 1e-3) for entry in found]
     assert found[-1]["total_error"] >= found[-1]["error"]
