@@ -16,6 +16,9 @@ from artifactctl.backends.proof import read_sample
 from artifactctl.recipes import CARRIERS, LAYERS
 
 FLOAT_BYTES = 4
+# ONNX Runtime moves a conversion in front of a MaxPool, whose int8 kernel takes as long as this many conversions where no
+# int8 Conv stands before it
+SLOW_POOL = 16
 
 
 def weighted_layers(path: str, sample: str, settings: dict[str, Any], spared: list[str]) -> list[dict[str, Any]]:
@@ -28,12 +31,14 @@ def weighted_layers(path: str, sample: str, settings: dict[str, Any], spared: li
         weight = weight_of(node, weights)
         if node.op_type in LAYERS and weight and weight in stored and node.name not in spared and _plain(node, stored):
             found[node.name] = (node, list(weights[weight].dims))
-    ends = [name for node, _ in found.values() for name in (node.input[0], node.output[0])]
-    elements = _elements(model, list(dict.fromkeys(ends)), feeds, settings)
+    pools = {name: _pooled(model, node) for name, (node, _) in found.items()}
+    ends = [value for name, (node, _) in found.items() for value in (node.input[0], node.output[0], pools[name])]
+    elements = _elements(model, [value for value in dict.fromkeys(ends) if value], feeds, settings)
     between = _between(model, {name: node for name, (node, _) in found.items()}, spared)
     return [
         {"name": name, "operator": node.op_type, "multiplications": out * _depth(node, dims)}
-        | {"reads": elements.get(node.input[0], 0), "writes": out if node.op_type == "Conv" else 0}
+        | {"reads": elements.get(node.input[0], 0) + SLOW_POOL * elements.get(pools[name], 0)}
+        | {"writes": out if node.op_type == "Conv" else 0}
         | between[name]
         for name, (node, dims) in found.items()
         for out in [elements.get(node.output[0], 0)]
@@ -51,6 +56,17 @@ def _depth(node: NodeProto, dims: list[int]) -> int:
         return math.prod(dims[1:])
     turned = node.op_type == "Gemm" and any(item.name == "transB" and item.i for item in node.attribute)
     return dims[-1] if turned or len(dims) < 2 else dims[-2]
+
+
+def _pooled(model: ModelProto, layer: NodeProto) -> str:
+    """What goes into the MaxPool that a layer reads from, through nodes that carry it on; empty where there is none."""
+    makers = {output: node for node in model.graph.node for output in node.output}
+    node = makers.get(layer.input[0])
+    while node is not None and node.op_type in CARRIERS:
+        if node.op_type == "MaxPool":
+            return str(node.input[0])
+        node = makers.get(node.input[0])
+    return ""
 
 
 def _elements(model: ModelProto, names: list[str], feeds: dict[str, Any], settings: dict[str, Any]) -> dict[str, int]:

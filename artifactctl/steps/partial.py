@@ -27,7 +27,8 @@ WORK = 400_000_000_000  # multiplications that the search for errors may take: a
 FEWEST_LAYERS = 8
 CONVERSION = 64  # multiplications that int8 could have spared in the time that an element takes to int8 or back
 NEEDLESS = "does not apply: no layer multiplies enough to make up for converting its values to int8 and back"
-PROFILE_S = 1.0  # for each set
+LONGEST_NAME = 60  # of a layer in a sentence
+PROFILE_S, MOST_RUNS = 1.0, 300  # for each set
 WATCHED = 2  # samples of each kind: to calibrate with, and where int8 was worst
 
 
@@ -88,7 +89,7 @@ def find(question: Question, limit_s: float) -> Found:
     by_name = {layer["name"]: layer for layer in layers}
     ordered = [by_name[link.layer.name] for link in chain]
     tried, most = [whole], useful(chain)
-    promising = any(link.layer.alone.strain <= AIM for link in chain)
+    promising = chain[0].total.strain <= AIM
     while promising and len(tried) <= STEPS and time.monotonic() < until:
         known = [Attempt(item.size, item.cost.strain, item.holds) for item in tried if item.size <= most]
         size = next_size(chain[:most], known)
@@ -102,7 +103,7 @@ def _answer(question: Question, chain: list[Link], ordered: list[dict[str, Any]]
     most = useful(chain)
     holding = [item for item in tried if item.holds and item.size <= most]
     best = max(holding, key=lambda item: item.size, default=None)
-    refusal = "" if best else _refusal(chain, tried) if most else NEEDLESS
+    refusal = "" if best else _refusal(chain, most, tried) if most else NEEDLESS
     curve = {
         "bounds": bounds_of(question.reference.equivalence),
         "room": ROOM,
@@ -118,13 +119,15 @@ def _answer(question: Question, chain: list[Link], ordered: list[dict[str, Any]]
     return Found(_nodes(ordered[: best.size]), note, curve=curve)
 
 
-def _refusal(chain: Sequence[Link], tried: Sequence[Made]) -> str:
-    least = min(chain, key=lambda link: link.layer.alone.strain).layer
-    if least.alone.strain > AIM:
+def _refusal(chain: Sequence[Link], most: int, tried: Sequence[Made]) -> str:
+    if chain[0].total.strain > AIM:
+        harmful = [link.layer for link in chain[:most] if link.layer.alone.strain > AIM]
+        least = min(harmful, key=lambda layer: layer.alone.strain)
         inside = "inside the bound" if least.alone.strain > 1 else f"well inside the bound ({AIM:.0%} of it)"
+        which = "no node" if all(link.layer.alone.strain > AIM for link in chain) else "no node that would save time"
         adds = "an error that cannot be compared" if least.alone.error is None else f"{least.alone.error:.2g}"
-        named = f"the least harmful, {least.operator} {least.name!r}, adds {adds}"
-        return f"does not apply: no node can be int8 {inside}; {named}"
+        named = f"the least harmful, {least.operator} {least.name[:LONGEST_NAME]!r}, adds {adds}"
+        return f"does not apply: {which} can be int8 {inside}; {named}"
     small = min(tried, key=lambda item: item.size)
     gives = "cannot be compared" if small.cost.error is None else f"gives {small.cost.error:.2g}"
     number = f"{small.size} of {len(chain)} layers, {gives}"
@@ -140,7 +143,8 @@ def _layers(question: Question) -> list[dict[str, Any]]:
         settings=asdict(question.reference.session), spared=list(question.step.config.get("nodes_to_exclude") or ()),
     )  # fmt: skip
     total = sum(layer["multiplications"] for layer in found)
-    afforded = WORK // max(1, 2 * 2 * WATCHED * total)  # alone, and on the way to the largest set
+    # alone, and on the way to the largest set; samples that are not for calibration are small
+    afforded = WORK // max(1, 2 * WATCHED * total)
     most = max(FEWEST_LAYERS, min(MOST_LAYERS, afforded))
     large = sorted(found, key=lambda layer: -layer["multiplications"])[:most]
     kept = {layer["name"] for layer in large if layer["multiplications"] >= LEAST_SHARE * total > 0}
@@ -163,7 +167,7 @@ def _make(question: Question, layers: Sequence[Mapping[str, Any]], size: int) ->
         return Made(size, None, None, Cost(None, math.inf))
     path = Path(made["path"])
     report = prove(reference, Candidate("int8-partial", path, made["precision"]), crew)
-    if report.failure:
+    if not report.outputs:  # it could not be run
         return Made(size, path, report, Cost(None, math.inf))
     return Made(size, path, report, cost_of(map(asdict, report.outputs), bounds_of(reference.equivalence)))
 
@@ -203,7 +207,8 @@ def _layer_entry(link: Link) -> dict[str, Any]:
 def _points(question: Question, chain: Sequence[Link], tried: Sequence[Made]) -> list[dict[str, Any]]:
     """By size; the speed-up is of medians of profiled runs in turn, and judges nothing."""
     made = sorted((item for item in tried if item.path), key=lambda item: item.size)
-    speeds = _speed_ups(question, [item.path for item in made if item.path])
+    runs = {item.size: item.path for item in made if item.path and item.report and item.report.outputs}
+    speeds = dict(zip(runs, _speed_ups(question, list(runs.values())), strict=True))
     return [
         {
             "layers": item.size,
@@ -211,20 +216,24 @@ def _points(question: Question, chain: Sequence[Link], tried: Sequence[Made]) ->
             "predicted_error": chain[item.size - 1].total.error,
             "max_error": item.cost.error,
             "holds": item.holds,
-            "speed_up": speed,
+            "speed_up": speeds.get(item.size),
         }
-        for item, speed in zip(made, speeds, strict=True)
+        for item in made
     ]
 
 
 def _speed_ups(question: Question, paths: Sequence[Path]) -> list[float | None]:
     reference, crew = question.reference, question.crew
     models = [{"path": str(path), "settings": asdict(reference.session)} for path in (reference.path, *paths)]
+    asked = {"models": models, "inputs": str(sample_of(reference)), "seconds": PROFILE_S}
+    prefix, runs = str(question.scratch / "profile" / "set"), None
     try:
-        found = crew.ask(
-            "runner", "profile_models", models=models, inputs=str(sample_of(reference)), runs=None,
-            seconds=PROFILE_S, prefix=str(question.scratch / "profile" / "set"),
-        )  # fmt: skip
+        for _ in range(2):  # the first tells how many runs fit into the time
+            found = crew.ask("runner", "profile_models", runs=runs, prefix=prefix, **asked)
+            runs = int(1e6 * PROFILE_S / max(1, *(entry["run_us"] for entry in found)))
+            if runs <= found[0]["runs"]:
+                break
+            runs = min(runs, MOST_RUNS)
     except (SourceError, NotAvailable):
         return [None] * len(paths)
     source, *others = (entry["run_us"] for entry in found)
