@@ -16,8 +16,8 @@ from artifactctl.backends.proof import read_sample
 from artifactctl.recipes import CARRIERS, LAYERS
 
 FLOAT_BYTES = 4
-# ONNX Runtime moves a conversion in front of a MaxPool, whose int8 kernel takes as long as this many conversions where no
-# int8 Conv stands before it
+# ONNX Runtime moves a conversion in front of a MaxPool, whose int8 kernel takes as long as this many conversions unless
+# an int8 Conv stands before it
 SLOW_POOL = 16
 
 
