@@ -49,7 +49,7 @@ def file_statuses(path: Path, other: Path, meta: Mapping[str, Any], changed: boo
             same = (path / name).read_bytes() == _RENDERED[name](meta).encode()
         else:
             same = folder.digest(path / name) == folder.digest(other / name)
-        found[name] = EQUAL if same else MEASURED if name.startswith("evidence/latency.") else DIFFERS
+        found[name] = EQUAL if same else MEASURED if name.startswith(folder.MEASURED) else DIFFERS
     found.pop(folder.SUMS, None)  # follows from the others
     return [{"path": name, "status": found[name]} for name in sorted(found)]
 

@@ -180,6 +180,7 @@ def render_card(metadata: Mapping[str, Any]) -> str:
         "warnings": "\n".join(f"**Note:** {_cell(text)}.\n" for text in warnings(metadata)),
         "conditions": _conditions(metadata),
         "candidates": "\n".join(_candidate_row(entry) for entry in metadata["recipe"]["candidates"]),
+        "curve": _curve(metadata["recipe"].get("curve")),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: str(values[match.group(1)]), template_text("card.md"))
 
@@ -268,6 +269,10 @@ def _conditions(metadata: Mapping[str, Any]) -> str:
 
 def _value_row(value: Mapping[str, Any]) -> str:
     return f"| `{_cell(value['name'])}` | {_cell(value['dtype'])} | {_cell(value['shape'])} |"
+
+
+def _curve(plot: str | None) -> str:
+    return f"\n![int8 by layers: speed-up against error]({plot})\n" if plot else ""
 
 
 def _candidate_row(entry: Mapping[str, Any]) -> str:

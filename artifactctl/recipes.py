@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -111,6 +111,9 @@ _STATIC_OPERATORS = [
     *("Relu", "Clip", "LeakyRelu", "Sigmoid", "Resize", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"),
     *("Split", "Slice", "Pad"),
 ]
+LAYERS = ("Conv", "MatMul", "Gemm")
+# they give no value that was not there before: what is int8 before them is the same int8 behind them
+CARRIERS = ("Relu", "Clip", "MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten")
 
 
 def _dynamic(name: str, label: str, operators: list[str] | None, needs: str, *, auto: bool) -> Recipe:
@@ -137,13 +140,29 @@ def _static(name: str, method: str, *, auto: bool) -> Recipe:
     return Recipe(name, (_OPSET_13, _FOLDED, step), "float32 weights in Conv, MatMul or Gemm", _PRODUCTS, auto=auto)
 
 
+def _partial(name: str, whole: Recipe) -> Recipe:
+    """Of `whole` only layers with weights, and what stands between two of them and costs no precision."""
+    *before, last = whole.passes
+    settings = {
+        **last.config,
+        "op_types_to_quantize": [*LAYERS, *CARRIERS],
+        # products of matrices have int8 kernels that give floats, and convolutions have none
+        "extra_options": {**last.config["extra_options"], "OpTypesToExcludeOutputQuantization": ["MatMul", "Gemm"]},
+    }
+    label = "static int8 quantization of the layers that the bound allows"
+    step = replace(last, label=label, config=settings, fills=(*last.fills, "partial"))
+    return replace(whole, name=name, passes=(*before, step), instead_of=whole.name)
+
+
 def _int4(name: str, block: int) -> Recipe:
     settings = {"bits": 4, "block_size": block, "is_symmetric": True}
     step = OlivePass(f"int4 weights in blocks of {block}", "OnnxBlockWiseRtnQuantization", settings, fills=("inside",))
     return Recipe(name, (step,), "float32 weights in MatMul or Gather", frozenset({"MatMul", "Gather"}), auto=False)
 
 
-_PRODUCTS = frozenset({"Conv", "MatMul", "Gemm"})
+_PRODUCTS = frozenset(LAYERS)
+
+_STATIC = _static("int8-static", "MinMax", auto=True)
 
 RECIPES = {
     recipe.name: recipe
@@ -212,9 +231,10 @@ RECIPES = {
             "float32 weights in MatMul, Gemm, Conv, Gather or LSTM",
             auto=False,
         ),
-        _static("int8-static", "MinMax", auto=True),
+        _STATIC,
         _static("int8-static-entropy", "Entropy", auto=False),
         _static("int8-static-percentile", "Percentile", auto=False),
+        _partial("int8-partial", _STATIC),
         # these win size, not speed
         _int4("int4", 32),
         _int4("int4-128", 128),
@@ -228,6 +248,8 @@ PLAIN = "fp32"
 CALIBRATED = frozenset(
     recipe.name for recipe in RECIPES.values() for step in recipe.passes if "calibration" in step.fills
 )
+# what they give depends on the bounds too
+JUDGED = frozenset(recipe.name for recipe in RECIPES.values() for step in recipe.passes if "partial" in step.fills)
 
 
 def is_recipe(name: str) -> bool:

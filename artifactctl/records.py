@@ -187,6 +187,7 @@ class Candidate:
     died: bool = False  # the process that ran it crashed or took too long: another time it may not
     identity: str | None = None  # equal for two candidates that are the same model
     fixed: Mapping[str, tuple[int, ...]] | None = None  # by input: the only shape that it takes
+    curve: Mapping[str, Any] | None = None  # how its int8 layers were chosen: evidence/quantization.json
 
     @property
     def changes(self) -> list[str]:

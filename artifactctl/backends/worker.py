@@ -52,6 +52,8 @@ OPERATIONS = {
     "recipe_facts": "facts",
     "would_saturate": "facts",
     "node_extremes": "extremes",
+    "weighted_layers": "layers",
+    "layer_errors": "sensitivity",
     "write_calibration": "calibration",
     "identity": "fingerprint",
     "olive_load": "olive_passes",

@@ -14,6 +14,7 @@ from artifactctl.folder import ArtifactFolder
 from artifactctl.inputs import config_digest, data_files, recorded_name
 from artifactctl.project import ModelConfig
 from artifactctl.records import SOURCE_RECIPE, Candidate, Choice, LatencyReport, ReferenceModel, Tried
+from artifactctl.report.curve import plot
 from artifactctl.steps.places import fall_back
 from artifactctl.steps.portable import look
 from artifactctl.steps.standing import OLDEST, PREVIOUS, anonymous
@@ -62,6 +63,10 @@ def assemble(
     machine = crew.ask("timer", "describe_machine")["machine"]
     measured = about | {"machine": machine} | _latency_evidence(reference, choice, standing)
     _write_json(staged / "evidence" / f"latency.{provider}.json", measured)
+    curve = next((tried.candidate.curve for tried in choice.tried if tried.candidate.curve), None)
+    if curve:
+        _write_json(staged / folder.CURVE, {**about, **curve})
+        (staged / folder.PLOT).write_text(plot(curve), encoding="utf-8", newline="\n")
     version = folder.next_free(home)
     content = _metadata(reference, choice, version, described, home)
     if content["latency"]:
@@ -131,6 +136,7 @@ def _metadata(
             "reason": chosen.reason,
             "passes": [asdict(result) for result in chosen.candidate.passes],
             "candidates": [tried.as_json() for tried in choice.tried],
+            **({"curve": folder.PLOT} if any(tried.candidate.curve for tried in choice.tried) else {}),
         },
         "session": asdict(replace(reference.session, placement=equivalence.placement)) | model["fallback"],
         "equivalence": {

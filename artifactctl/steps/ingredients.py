@@ -13,6 +13,7 @@ from artifactctl.crew import Crew
 from artifactctl.errors import ConfigError
 from artifactctl.inputs import recorded_name
 from artifactctl.records import ReferenceModel
+from artifactctl.steps.partial import Question, find
 
 HALF_LIMIT = 1e4  # ONNX Runtime's converter clips constants there; values unseen may be some times larger
 BYTE_LIMIT = 1e6  # a mask, not an activation: 256 steps of it leave nothing of anything else
@@ -20,6 +21,7 @@ WATCHED = 4  # samples that are run with every value exposed
 MOST_SETS = 64  # of samples to calibrate with
 STEADY = ("normal", "uniform", "pixels")
 SHORTEST_S = 30.0  # that a pass of a search is given, however late it is
+PARTIAL_S = 600.0  # after which no further set of layers is tried; the tries are counted, so it is hardly ever reached
 MAY_SATURATE = ("cpu", "cpu-windows")  # x64, with or without VNNI: nobody knows where it will run
 
 
@@ -62,6 +64,8 @@ class Portion:
     config: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
     note: str = ""
+    refusal: str = ""  # why it cannot be had
+    curve: Mapping[str, Any] | None = None  # of steps/partial.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,7 @@ class Counter:
     shape: Mapping[str, tuple[int, ...]]
     scratch: Path
     crew: Crew
+    time_s: float  # that it may take
 
 
 def stock(reference: ReferenceModel, names: Sequence[str], scratch: Path, crew: Crew) -> Pantry:
@@ -171,13 +176,13 @@ def _moderate(counter: Counter) -> Portion:
     return Portion(config, named, note)
 
 
-def _narrow(counter: Counter) -> Portion | str:
+def _narrow(counter: Counter) -> Portion:
     entries = counter.reference.plan["entries"]
     files = [str(counter.reference.samples / f"{number}.npz") for number in entries]
     nodes, named = _extremes(counter, files)
     kept = [node for node in nodes if _over(node, HALF_LIMIT)]
     if not kept:
-        return "does not apply: nothing in it is too large for float16, so it would be fp16 itself"
+        return Portion(refusal="does not apply: nothing in it is too large for float16, so it would be fp16 itself")
     kinds = ", ".join(sorted({node["operator"] for node in kept}))
     note = f"{len(kept)} of {len(nodes)} nodes kept in float32 ({kinds})"
     return Portion({"node_block_list": [node["name"] for node in kept]}, named, note)
@@ -191,6 +196,15 @@ def _reduced(counter: Counter) -> Portion:
     layers = counter.crew.ask("runner", "would_saturate", path=str(counter.current))
     note = f"weights in 7 bits: {len(layers)} layers could saturate CPUs without VNNI" if layers else ""
     return Portion({"reduce_range": bool(layers)}, note=note)
+
+
+def _partial(counter: Counter) -> Portion:
+    """Which layers: the only ingredient that looks at the bounds."""
+    question = Question(
+        counter.reference, counter.current, counter.step, counter.pantry.calibration, counter.scratch, counter.crew
+    )
+    found = find(question, min(PARTIAL_S, 0.9 * counter.time_s))
+    return Portion({"nodes_to_quantize": found.nodes}, None, found.note, found.refusal, found.curve)
 
 
 def _inside(counter: Counter) -> Portion:
@@ -215,7 +229,7 @@ def _over(node: Mapping[str, Any], limit: float) -> bool:
     return node["largest"] is None or node["largest"] > limit
 
 
-INGREDIENTS: dict[str, Callable[[Counter], Portion | str]] = {
+INGREDIENTS: dict[str, Callable[[Counter], Portion]] = {
     "transformer": _transformer,
     "shape": _shape,
     "calibration": _calibration,
@@ -223,17 +237,20 @@ INGREDIENTS: dict[str, Callable[[Counter], Portion | str]] = {
     "narrow": _narrow,
     "inside": _inside,
     "reduced": _reduced,
+    "partial": _partial,
 }
 
 
-def fill(counter: Counter) -> Portion | str:
-    """Everything that a pass needs together; a text says why it cannot be had."""
-    config, path, notes = dict(counter.step.config), counter.current, list[str]()
+def fill(counter: Counter) -> Portion:
+    """Everything that a pass needs together; each ingredient knows what those before it have settled."""
+    notes: list[str] = []
+    curve: Mapping[str, Any] | None = None
     for name in counter.step.fills:
         portion = INGREDIENTS[name](counter)
-        if isinstance(portion, str):
-            return portion
-        config |= portion.config
-        path = portion.path or path
+        curve = portion.curve or curve
+        if portion.refusal:
+            return replace(portion, curve=curve)
+        step = replace(counter.step, config={**counter.step.config, **portion.config})
+        counter = replace(counter, step=step, current=portion.path or counter.current)
         notes += [portion.note] if portion.note else []
-    return Portion(config, path, "; ".join(notes))
+    return Portion(counter.step.config, counter.current, "; ".join(notes), curve=curve)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from artifactctl import recipes
 from artifactctl.crew import Crew
-from artifactctl.errors import ArtifactctlError, ConfigError, NotAvailable, OptimizeError, SourceError
+from artifactctl.errors import ConfigError, OptimizeError, SourceError
 from artifactctl.inputs import recorded_name
-from artifactctl.process import OperationFailed, WorkerDied
 from artifactctl.providers import CPU, PROVIDERS
 from artifactctl.records import Candidate, PassResult, ReferenceModel, Tried
 from artifactctl.steps.ingredients import Counter, Kitchen, fill
+from artifactctl.steps.olive import DIED, attempt
 from artifactctl.steps.reuse import Reuse
-
-DIED = "Olive's process"
 
 
 def check_olive_file(path: Path, shown: str) -> None:
@@ -66,6 +64,7 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
     config, fixed = reference.source.config, kitchen.fixed(name)
     current, results, precision = _plain_input(kitchen), list[PassResult](), reference.precision
     stages: list[tuple[str, Path]] = []
+    curve: Mapping[str, Any] | None = None
     elsewhere = [name for name in config.providers if PROVIDERS[name].execution_provider != CPU]
     for position, step in enumerate(recipe.passes):
         if step.below_opset and reference.opset >= step.below_opset:
@@ -77,11 +76,14 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
             results.append(PassResult(step.label, "left-out", why))
             continue
         target = scratch / "recipes" / name / str(position)
-        portion = fill(Counter(reference, kitchen.pantry, current, step, fixed or {}, target / "named", crew))
-        if isinstance(portion, str):
-            return Candidate(name, None, precision, passes=tuple(results), failure=portion)
+        place, longest = target / "named", kitchen.time_s()
+        portion = fill(Counter(reference, kitchen.pantry, current, step, fixed or {}, place, crew, longest))
+        curve = portion.curve or curve
+        if portion.refusal:
+            why = portion.refusal
+            return Candidate(name, None, precision, passes=tuple(results), failure=why, curve=curve)
         calibration = list(kitchen.pantry.calibration) if "calibration" in step.fills else None
-        found = _attempt(
+        found = attempt(
             crew, "olive_pass", kitchen.time_s(), name=step.type, config=dict(portion.config),
             source=str(portion.path), folder=str(target / "made"), calibration=calibration,
         )  # fmt: skip
@@ -112,7 +114,7 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
             reason = f"changed nothing: {step.label} {why}"
             return Candidate(name, None, precision, passes=tuple(results), failure=reason)
     finished = _finish(name, current, precision, results, scratch, crew)
-    return replace(finished, stages=tuple(stages), fixed=fixed)
+    return replace(finished, stages=tuple(stages), fixed=fixed, curve=curve)
 
 
 def _plain_input(kitchen: Kitchen) -> Path:
@@ -133,7 +135,7 @@ def _run_file(kitchen: Kitchen, name: str) -> Candidate:
     shown = recipes.OLIVE_PREFIX + recorded_name(name.removeprefix(recipes.OLIVE_PREFIX))
     target = scratch / "recipes" / f"olive-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
     asked = {"config": str(config), "source": str(_plain_input(kitchen)), "folder": str(target)}
-    found = _attempt(crew, "olive_run", kitchen.time_s(), **asked)
+    found = attempt(crew, "olive_run", kitchen.time_s(), **asked)
     if isinstance(found, str):
         return Candidate(shown, None, reference.precision, failure=found, broken=True, died=found.startswith(DIED))
     result = PassResult("Olive run configuration", "changed" if found["changed"] else "unchanged", found["what"])
@@ -158,22 +160,6 @@ def _finish(name: str, path: Path, precision: str, results: list[PassResult], sc
     return Candidate(name, target, precision, saved["size_bytes"], tuple(results), identity=identity)
 
 
-def _attempt(crew: Crew, operation: str, time_s: float, **arguments: Any) -> dict[str, Any] | str:
-    """The answer, or in words why there is none; a crash costs the child, not the build."""
-    try:
-        found: dict[str, Any] = crew.olive_ready().call(operation, timeout_s=time_s, **arguments)
-    except WorkerDied as error:
-        crew.dismiss("olive")
-        return f"{DIED} {error.why}"
-    except OperationFailed as error:
-        return crew.plain(str(error).strip().splitlines()[0][:300])
-    except NotAvailable:
-        raise
-    except ArtifactctlError as error:
-        return crew.plain(str(error))
-    return found
-
-
 @dataclass(slots=True)
 class Stages:
     """The models after each pass of a recipe; of an Olive file they are made when they are asked for."""
@@ -195,7 +181,7 @@ class Stages:
         if count not in self.made:
             target = self.scratch / "stages" / f"{self.olive_file.stem if self.olive_file else ''}-{count}"
             asked = {"config": str(self.olive_file), "source": str(self.start), "folder": str(target)}
-            found = _attempt(self.crew, "olive_run", self.crew.limits.time_s, passes=count, **asked)
+            found = attempt(self.crew, "olive_run", self.crew.limits.time_s, passes=count, **asked)
             if isinstance(found, str):
                 raise OptimizeError(found)
             self.made[count] = Path(found["path"])

@@ -75,9 +75,12 @@ class Reuse:
 
 
 def inputs_of(kitchen: Kitchen, name: str) -> dict[str, Any] | None:
-    """Everything that a candidate is made from; None where it may depend on something that is not known."""
+    """Everything that a candidate is made from; None where it may depend on something that is not known.
+
+    Nor of those that are chosen by proof: answers and bounds are no part of the cache, and their curve is measured.
+    """
     reference, source = kitchen.reference, kitchen.reference.source
-    recipe = _described(reference, name)
+    recipe = None if name in recipes.JUDGED else _described(reference, name)
     if recipe is None:
         return None
     digests = {entry.path: entry.sha256 for entry in source.files}

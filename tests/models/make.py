@@ -220,6 +220,32 @@ def loud() -> None:
     save("loud", nodes, [floats("x", "batch", 8)], [floats("y", "batch", 4)], weights)
 
 
+def fragile() -> None:
+    """Three layers, of which the second has one channel 3000 times larger: int8 has no steps for the others."""
+    rng = np.random.default_rng(13)
+    spread = np.ones((1, 32, 1, 1))
+    spread[0, 5] = 3000.0
+    weights = {
+        "w1": 0.1 * rng.standard_normal((32, 16, 3, 3)),
+        "b1": 0.2 * rng.standard_normal(32),
+        "spread": spread,
+        "w2": 0.1 * rng.standard_normal((16, 32, 3, 3)) / spread,
+        "w3": 0.1 * rng.standard_normal((16, 5)),
+    }
+    padded = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], "first", **padded),
+        helper.make_node("Relu", ["c1"], ["r1"], "relu"),
+        helper.make_node("Mul", ["r1", "spread"], ["m"], "mul"),
+        helper.make_node("Conv", ["m", "w2"], ["c2"], "fragile", **padded),
+        helper.make_node("MaxPool", ["c2"], ["p"], "pool", kernel_shape=[8, 8]),
+        helper.make_node("Flatten", ["p"], ["f"], "flatten"),
+        helper.make_node("MatMul", ["f", "w3"], ["y"], "last"),
+    ]
+    stored = {name: array.astype(np.float32) for name, array in weights.items()}
+    save("fragile", nodes, [floats("x", "batch", 16, 8, 8)], [floats("y", "batch", 5)], stored)
+
+
 if __name__ == "__main__":
-    for make in (mlp, cnn, branch, constant, noisy, tokens, qdq, encoder, loud):
+    for make in (mlp, cnn, branch, constant, noisy, tokens, qdq, encoder, loud, fragile):
         make()

@@ -10,6 +10,7 @@ from artifactctl.project import Data, ModelConfig, Source
 from artifactctl.recipes import (
     AUTO,
     CALIBRATED,
+    JUDGED,
     RECIPES,
     Recipe,
     base_of,
@@ -25,7 +26,7 @@ LEAN = ["fp32", "transformer", "slim", "fp16", "int8-dynamic"]
 SHAPES = ({"x": (1, 8)}, {"x": (4, 8)})
 SIMPLEST_FIRST = [
     *("fp32", "fp32-fixed", "transformer", "slim", "fp16", "fp16-mixed", "int8-dynamic", "int8-dynamic-all"),
-    *("int8-static", "int8-static-entropy", "int8-static-percentile", "int4", "int4-128"),
+    *("int8-static", "int8-static-entropy", "int8-static-percentile", "int8-partial", "int4", "int4-128"),
 ]
 FACTS: dict[str, Any] = {"precision": "fp32", "weighted": {"MatMul": 2}, "free": ["batch"], "shapes": False}
 FACTS |= {"attention": 0, "transformer": None}
@@ -45,7 +46,7 @@ def test_auto_is_what_is_worth_trying() -> None:
 
 @pytest.mark.parametrize("data", [Data(samples="s.npz"), Data(calibration="c.npz")])
 def test_auto_calibrates_only_on_the_users_own_data(data: Data) -> None:
-    assert asked(AUTO, data=data) == ([*LEAN, "int8-static"], False)
+    assert asked(AUTO, data=data) == ([*LEAN, "int8-static", "int8-partial"], False)
 
 
 def test_auto_fixes_sizes_only_for_those_who_say_which() -> None:
@@ -142,4 +143,12 @@ def test_a_package_that_is_missing_is_no_failure() -> None:
 
 
 def test_which_recipes_calibrate() -> None:
-    assert {name for name in RECIPES if name.startswith("int8-static")} == CALIBRATED
+    assert {name for name in RECIPES if name.startswith(("int8-static", "int8-partial"))} == CALIBRATED
+
+
+def test_int8_for_some_layers_is_for_where_all_of_them_do_not_hold() -> None:
+    whole, part = RECIPES["int8-static"], RECIPES["int8-partial"]
+    assert part.instead_of == "int8-static"
+    assert {"int8-partial"} == JUDGED
+    assert part.passes[:-1] == whole.passes[:-1]
+    assert part.passes[-1].config["calibrate_method"] == whole.passes[-1].config["calibrate_method"]

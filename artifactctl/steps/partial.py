@@ -1,0 +1,240 @@
+"""int8 for some layers: what each adds to the error, then the largest set that holds the bound, tried for real.
+
+Which set it is depends on the model, the samples and the bounds, never on a clock: the work of a layer is counted.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from artifactctl.crew import Crew
+from artifactctl.errors import NotAvailable, SourceError
+from artifactctl.recipes import OlivePass
+from artifactctl.records import Candidate, EquivalenceReport, ReferenceModel
+from artifactctl.selection import AIM, ROOM, Attempt, Cost, Layer, Link, cost_of, next_size, useful
+from artifactctl.steps.measure import sample_of
+from artifactctl.steps.olive import attempt
+from artifactctl.steps.verify import bounds_of, prove
+
+STEPS = 6  # sets that are quantized for real, after all layers together
+MOST_LAYERS, LEAST_SHARE = 96, 0.002  # of the multiplications: what a smaller one saves is less than it costs
+WORK = 400_000_000_000  # multiplications that the search for errors may take: about half a minute
+FEWEST_LAYERS = 8
+CONVERSION = 64  # multiplications that int8 could have spared in the time that an element takes to int8 or back
+NEEDLESS = "does not apply: no layer multiplies enough to make up for converting its values to int8 and back"
+LONGEST_NAME = 60  # of a layer in a sentence
+PROFILE_S, MOST_RUNS = 1.0, 300  # for each set
+WATCHED = 2  # samples of each kind: to calibrate with, and where int8 was worst
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    reference: ReferenceModel
+    source: Path  # what the pass will get; its nodes have names
+    step: OlivePass
+    calibration: tuple[str, ...]
+    scratch: Path
+    crew: Crew
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The nodes for the pass, or why there are none; and how it went, for the evidence."""
+
+    nodes: list[str] = field(default_factory=list)
+    note: str = ""
+    refusal: str = ""
+    curve: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The first `size` layers in int8, for real."""
+
+    size: int
+    path: Path | None  # None where Olive failed
+    report: EquivalenceReport | None
+    cost: Cost
+
+    @property
+    def holds(self) -> bool:
+        return self.report is not None and self.report.passed and self.cost.strain <= ROOM
+
+
+def find(question: Question, limit_s: float) -> Found:
+    """No further set is tried after `limit_s`; what holds by then is the answer."""
+    until = time.monotonic() + limit_s
+    layers = _layers(question)
+    if not layers:
+        return Found(refusal="does not apply: no layer with float32 weights is left to quantize")
+    whole = _make(question, layers, len(layers))
+    if whole.path is None:  # the pass itself will say why
+        return Found(_nodes(layers))
+    assert whole.report is not None
+    samples = _telling(question, whole.report)
+    try:
+        errors = question.crew.ask(
+            "runner", "layer_errors", plain=str(question.source), quantized=str(whole.path), layers=layers,
+            samples=samples, settings=asdict(question.reference.session),
+            bounds=bounds_of(question.reference.equivalence),
+        )  # fmt: skip
+    except SourceError as error:
+        return Found(refusal=f"does not apply: the error of single layers cannot be measured: {error}")
+    chain = [_link(entry) for entry in errors]
+    by_name = {layer["name"]: layer for layer in layers}
+    ordered = [by_name[link.layer.name] for link in chain]
+    tried, most = [whole], useful(chain)
+    promising = chain[0].total.strain <= AIM
+    while promising and len(tried) <= STEPS and time.monotonic() < until:
+        known = [Attempt(item.size, item.cost.strain, item.holds) for item in tried if item.size <= most]
+        size = next_size(chain[:most], known)
+        if size is None:
+            break
+        tried.append(_make(question, ordered[:size], size))
+    return _answer(question, chain, ordered, tried)
+
+
+def _answer(question: Question, chain: list[Link], ordered: list[dict[str, Any]], tried: list[Made]) -> Found:
+    most = useful(chain)
+    holding = [item for item in tried if item.holds and item.size <= most]
+    best = max(holding, key=lambda item: item.size, default=None)
+    refusal = "" if best else _refusal(chain, most, tried) if most else NEEDLESS
+    curve = {
+        "bounds": bounds_of(question.reference.equivalence),
+        "room": ROOM,
+        "layers": [_layer_entry(link) for link in chain],
+        "points": _points(question, chain, tried),
+        "chosen": best.size if best else None,
+        "refusal": refusal or None,
+    }
+    if best is None:
+        return Found(refusal=refusal, curve=curve)
+    share = sum(link.layer.share for link in chain[: best.size])
+    note = f"{best.size} of {len(chain)} layers in int8, {share:.0%} of the multiplications"
+    return Found(_nodes(ordered[: best.size]), note, curve=curve)
+
+
+def _refusal(chain: Sequence[Link], most: int, tried: Sequence[Made]) -> str:
+    if chain[0].total.strain > AIM:
+        harmful = [link.layer for link in chain[:most] if link.layer.alone.strain > AIM]
+        least = min(harmful, key=lambda layer: layer.alone.strain)
+        inside = "inside the bound" if least.alone.strain > 1 else f"well inside the bound ({AIM:.0%} of it)"
+        which = "no node" if all(link.layer.alone.strain > AIM for link in chain) else "no node that would save time"
+        adds = "an error that cannot be compared" if least.alone.error is None else f"{least.alone.error:.2g}"
+        named = f"the least harmful, {least.operator} {least.name[:LONGEST_NAME]!r}, adds {adds}"
+        return f"does not apply: {which} can be int8 {inside}; {named}"
+    small = min(tried, key=lambda item: item.size)
+    gives = "cannot be compared" if small.cost.error is None else f"gives {small.cost.error:.2g}"
+    number = f"{small.size} of {len(chain)} layers, {gives}"
+    return (
+        f"does not apply: no set of nodes stays inside {ROOM:.0%} of the bound; the smallest that was tried, {number}"
+    )
+
+
+def _layers(question: Question) -> list[dict[str, Any]]:
+    """In the order of the graph; only so many of the largest that looking at each can be afforded."""
+    found: list[dict[str, Any]] = question.crew.ask(
+        "runner", "weighted_layers", path=str(question.source), sample=question.calibration[0],
+        settings=asdict(question.reference.session), spared=list(question.step.config.get("nodes_to_exclude") or ()),
+    )  # fmt: skip
+    total = sum(layer["multiplications"] for layer in found)
+    # alone, and on the way to the largest set; samples that are not for calibration are small
+    afforded = WORK // max(1, 2 * WATCHED * total)
+    most = max(FEWEST_LAYERS, min(MOST_LAYERS, afforded))
+    large = sorted(found, key=lambda layer: -layer["multiplications"])[:most]
+    kept = {layer["name"] for layer in large if layer["multiplications"] >= LEAST_SHARE * total > 0}
+    shares = {"share": ("multiplications", 1), "reads": ("reads", CONVERSION), "writes": ("writes", CONVERSION)}
+    return [
+        layer | {name: times * layer[key] / total for name, (key, times) in shares.items()}
+        for layer in found
+        if layer["name"] in kept
+    ]
+
+
+def _make(question: Question, layers: Sequence[Mapping[str, Any]], size: int) -> Made:
+    step, reference, crew = question.step, question.reference, question.crew
+    made = attempt(
+        crew, "olive_pass", crew.limits.time_s, name=step.type, config={**step.config, "nodes_to_quantize": _nodes(layers)},
+        source=str(question.source), folder=str(question.scratch / f"first-{size}"),
+        calibration=list(question.calibration),
+    )  # fmt: skip
+    if isinstance(made, str):
+        return Made(size, None, None, Cost(None, math.inf))
+    path = Path(made["path"])
+    report = prove(reference, Candidate("int8-partial", path, made["precision"]), crew)
+    if not report.outputs:  # it could not be run
+        return Made(size, path, report, Cost(None, math.inf))
+    return Made(size, path, report, cost_of(map(asdict, report.outputs), bounds_of(reference.equivalence)))
+
+
+def _nodes(layers: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [name for layer in layers for name in (layer["name"], *layer["carries"])]
+
+
+def _telling(question: Question, report: EquivalenceReport) -> list[str]:
+    """Samples to measure layers on: of those to calibrate with, and those where int8 did worst."""
+    files, bounds = question.calibration, bounds_of(question.reference.equivalence)
+    calibrated = files[:: max(1, len(files) // WATCHED)][:WATCHED]
+    ranked = sorted(report.sets, key=lambda entry: -cost_of(entry["outputs"], bounds).strain)
+    worst = [str(question.reference.samples / f"{entry['set']}.npz") for entry in ranked[:WATCHED]]
+    return list(dict.fromkeys([*calibrated, *worst]))
+
+
+def _link(entry: Mapping[str, Any]) -> Link:
+    def cost(prefix: str) -> Cost:
+        strain = entry[f"{prefix}strain"]
+        return Cost(entry[f"{prefix}error"], math.inf if strain is None else strain)
+
+    return Link(Layer(entry["name"], entry["operator"], entry["share"], cost("")), entry["saves"], cost("total_"))
+
+
+def _layer_entry(link: Link) -> dict[str, Any]:
+    return {
+        "name": link.layer.name,
+        "operator": link.layer.operator,
+        "share": link.layer.share,
+        "saves": link.saves,
+        "error": link.layer.alone.error,
+        "predicted_error": link.total.error,
+    }
+
+
+def _points(question: Question, chain: Sequence[Link], tried: Sequence[Made]) -> list[dict[str, Any]]:
+    """By size; the speed-up is of medians of profiled runs in turn, and judges nothing."""
+    made = sorted((item for item in tried if item.path), key=lambda item: item.size)
+    runs = {item.size: item.path for item in made if item.path and item.report and item.report.outputs}
+    speeds = dict(zip(runs, _speed_ups(question, list(runs.values())), strict=True))
+    return [
+        {
+            "layers": item.size,
+            "share": sum(link.layer.share for link in chain[: item.size]),
+            "predicted_error": chain[item.size - 1].total.error,
+            "max_error": item.cost.error,
+            "holds": item.holds,
+            "speed_up": speeds.get(item.size),
+        }
+        for item in made
+    ]
+
+
+def _speed_ups(question: Question, paths: Sequence[Path]) -> list[float | None]:
+    reference, crew = question.reference, question.crew
+    models = [{"path": str(path), "settings": asdict(reference.session)} for path in (reference.path, *paths)]
+    asked = {"models": models, "inputs": str(sample_of(reference)), "seconds": PROFILE_S}
+    prefix, runs = str(question.scratch / "profile" / "set"), None
+    try:
+        for _ in range(2):  # the first tells how many runs fit into the time
+            found = crew.ask("runner", "profile_models", runs=runs, prefix=prefix, **asked)
+            runs = int(1e6 * PROFILE_S / max(1, *(entry["run_us"] for entry in found)))
+            if runs <= found[0]["runs"]:
+                break
+            runs = min(runs, MOST_RUNS)
+    except (SourceError, NotAvailable):
+        return [None] * len(paths)
+    source, *others = (entry["run_us"] for entry in found)
+    return [source / other if other else None for other in others]
