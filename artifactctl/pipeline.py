@@ -81,7 +81,8 @@ def rebuild(request: BuildRequest, recorded: Mapping[str, Any], crew: Crew, say:
         demand_same_files(reference.source.files, request.config, request.root)
         if isinstance(choice, str):
             return choice
-        choice = as_tuned(reference, choice, recorded["session"], crew)
+        if request.config.session:
+            choice = as_tuned(reference, choice, recorded["session"], crew)
         return assemble(reference, choice, {}, request.home, scratch, crew)
 
 

@@ -158,8 +158,9 @@ def _layers(question: Question) -> list[dict[str, Any]]:
 
 def _make(question: Question, layers: Sequence[Mapping[str, Any]], size: int) -> Made:
     step, reference, crew = question.step, question.reference, question.crew
+    config = {**step.config, "nodes_to_quantize": _nodes(layers)}
     made = attempt(
-        crew, "olive_pass", crew.limits.time_s, name=step.type, config={**step.config, "nodes_to_quantize": _nodes(layers)},
+        crew, "olive_pass", crew.limits.time_s, name=step.type, config=config,
         source=str(question.source), folder=str(question.scratch / f"first-{size}"),
         calibration=list(question.calibration),
     )  # fmt: skip

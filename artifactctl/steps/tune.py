@@ -58,7 +58,7 @@ def as_tuned(reference: ReferenceModel, choice: Choice, recorded: Mapping[str, A
     own = _own(reference, choice.chosen)
     knobs = [knob for knob in KNOBS[:-1] if knob in recorded]  # threads are the machine's
     session = replace(own.session, **{knob: recorded[knob] for knob in knobs})
-    if not reference.source.config.session or session == own.session:
+    if session == own.session:
         return choice
     tuned = _proved(replace(own, session=session), choice.chosen, crew)
     return _with(choice, tuned, ()) if tuned else choice
