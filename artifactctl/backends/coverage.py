@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,21 @@ def open_judge(file: Path, settings: dict[str, Any]) -> Any:
         raise SourceError(f"ONNX Runtime cannot load the model: {first_line(error, str(file))}", hint=hint) from None
 
 
-def cover(
-    model: onnx.ModelProto, file: Path, settings: dict[str, Any], plan: dict[str, Any], guesses: list[dict[str, int]]
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A model file, and the session that is open on it."""
+
+    file: Path
+    settings: dict[str, Any]
+    session: Any
+
+
+def cover(model: onnx.ModelProto, watched: Watched, plan: dict[str, Any], guesses: list[dict[str, int]]) -> None:
     """Add sets until both sides of every outer If are taken and every output varies, or nothing helps."""
     made = {name for node in model.graph.node for name in node.output} | {value.name for value in model.graph.input}
     conditions = [node.input[0] for node in model.graph.node if node.op_type == "If" and node.input[0] in made]
-    shown = Shown(_watch(model, file, conditions, settings) if conditions else open_judge(file, settings), conditions)
+    session = _watch(model, watched.file, conditions, watched.settings) if conditions else watched.session
+    shown = Shown(session, conditions)
     for index in range(len(plan["sets"])):
         shown.look(plan, index)
     base = plan["sets"][0]["dims"]
@@ -98,7 +107,7 @@ class Shown:
 def branches_taken(path: str, folder: str, settings: dict[str, Any], conditions: list[str]) -> list[dict[str, Any]]:
     """Which sides of the outer branches the samples take, the user's data included."""
     file = Path(path)
-    shown = Shown(_watch(graph.load(file), file, conditions, settings), conditions)
+    shown = Shown(_watch(graph.load(file, with_data=False), file, conditions, settings), conditions)
     for sample in sorted(Path(folder).glob("*.npz")):
         shown.run(core.read_golden(sample)[0]["inputs"])
     return [{"condition": name, "taken": sorted(sides)} for name, sides in shown.taken.items()]
@@ -113,5 +122,5 @@ def _watch(model: onnx.ModelProto, file: Path, conditions: list[str], settings: 
             watched.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.BOOL, None))
     path = file.parent.parent / "watched" / "model.onnx"
     path.parent.mkdir(exist_ok=True)
-    graph.save(watched, path)
+    graph.save_beside(watched, file, path)
     return open_judge(path, settings)

@@ -6,22 +6,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto
 
 from artifactctl.backends import core, graph
 from artifactctl.backends.again import open_model
 from artifactctl.backends.proof import read_sample
+from artifactctl.backends.tensors import blocks
 
-_KINDS = (TensorProto.FLOAT, TensorProto.DOUBLE)
+_KINDS: dict[int, str] = {TensorProto.FLOAT: "<f4", TensorProto.DOUBLE: "<f8"}
 
 
 def count_denormals(path: str, settings: dict[str, Any], inputs: str | None) -> dict[str, int]:
     """Of the weights, and of what goes into and comes out of one run."""
     feeds = read_sample(Path(inputs))["inputs"] if inputs else {}
     answers = core.run(open_model(path, settings), feeds)
-    stored = (tensor for tensor in graph.tensors(graph.load(Path(path))) if tensor.data_type in _KINDS)
+    model = graph.load(Path(path), with_data=False)
+    stored = (tensor for tensor in graph.tensors(model) if tensor.data_type in _KINDS)
     return {
-        "weights": sum(_count(numpy_helper.to_array(tensor)) for tensor in stored),
+        "weights": sum(
+            _count(np.frombuffer(block, _KINDS[tensor.data_type]))
+            for tensor in stored
+            for block in blocks(tensor, Path(path).parent)
+        ),
         "inputs": sum(map(_count, feeds.values())),
         "outputs": sum(map(_count, answers.values())),
     }

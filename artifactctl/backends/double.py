@@ -26,10 +26,10 @@ Array = np.ndarray[Any, Any]
 def float64_noise(path: str, samples: list[str], bounds: dict[str, Any]) -> dict[str, Any]:
     """The stored answers against a float64 copy of the graph; whatever stands in the way is a reason, not an error."""
     try:
-        model = graph.load(Path(path))
-        if sum(8 * math.prod(tensor.dims) for tensor in graph.tensors(model)) > WEIGHTS_LIMIT:
+        sizes = (math.prod(tensor.dims) for tensor in graph.tensors(graph.load(Path(path), with_data=False)))
+        if 8 * sum(sizes) > WEIGHTS_LIMIT:
             return _not_run(f"its weights would take over {WEIGHTS_LIMIT // 1_000_000} MB in float64")
-        model = widened(model)
+        model = widened(graph.load(Path(path)))
         if (found := _by_runtime(model, samples)) is None:
             found = _by_evaluator(model, samples)
     except Costly:

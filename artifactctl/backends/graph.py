@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -14,11 +12,13 @@ import onnx
 from google.protobuf.message import DecodeError, EncodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from artifactctl.backends.external import external_files, load_external
+from artifactctl.backends import streams
+from artifactctl.backends.external import external_files, load_external, stored_bytes
 from artifactctl.errors import SourceError
 
 EXTERNAL_OVER_BYTES = 1_500_000_000  # protobuf ends at 2 GiB
 DATA_SUFFIX = ".data"
+SMALL_BYTES = 1 << 20  # of external data that may say something about sizes and limits
 MOST_BYTES = 1 << 31  # what protobuf can hold
 LONGEST_NAME = 4096
 _QUANTIZED = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"}
@@ -59,6 +59,15 @@ def load(path: Path, *, with_data: bool = True) -> ModelProto:
         load_external(model, path)
     else:
         external_files(model, path)
+    return model
+
+
+def load_light(path: Path) -> ModelProto:
+    """The model with those of its external data that are small; the others are weights."""
+    model = load(path, with_data=False)
+    for tensor in tensors(model):
+        if tensor.data_location == TensorProto.EXTERNAL and (stored_bytes(tensor) or 0) <= SMALL_BYTES:
+            streams.bring_in(tensor, path.parent)
     return model
 
 
@@ -111,28 +120,6 @@ def inner_graphs(attribute: AttributeProto) -> Iterator[GraphProto]:
         yield attribute.g
     elif attribute.type == AttributeProto.GRAPHS:
         yield from attribute.graphs
-
-
-def stage_onnx(source: str, folder: str) -> dict[str, Any]:
-    """Copy a model and its external data into `folder`; from here on only the copy is read."""
-    origin, target = Path(source), Path(folder)
-    names = external_files(load(origin, with_data=False), origin)
-    target.mkdir(parents=True, exist_ok=True)
-    staged = target / origin.name  # its own name: external data may be called model.onnx
-    files = [_copy(origin, staged, origin.name)]
-    for name in names:
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        files.append(_copy(origin.parent / name, target / name, name))
-    return {"path": str(staged), "files": files} | describe(load(staged, with_data=False))
-
-
-def _copy(source: Path, target: Path, name: str) -> dict[str, Any]:
-    digest, size = hashlib.sha256(), 0
-    with source.open("rb") as reader, target.open("wb") as writer:
-        while block := reader.read(1 << 20):
-            digest.update(block)
-            size += writer.write(block)
-    return {"name": name, "sha256": digest.hexdigest(), "size_bytes": size}
 
 
 def describe(model: ModelProto) -> dict[str, Any]:
@@ -263,16 +250,24 @@ def save_normalized(source: str, target: str, verbatim: bool = False) -> dict[st
     if verbatim and not external:
         shutil.copyfile(origin, destination)
     else:
-        load_external(model, origin)
         if not verbatim:
             clean(model)
-        save(model, destination)
+        if sum(map(_stored, tensors(model))) > EXTERNAL_OVER_BYTES:
+            streams.save(model, origin.parent, destination)
+        else:
+            load_external(model, origin)
+            save(model, destination)
     written = [destination, destination.with_name(destination.name + DATA_SUFFIX)]
     size = sum(file.stat().st_size for file in written if file.exists())
     return describe(model) | {"size_bytes": size}
 
 
+def _stored(tensor: TensorProto) -> int:
+    return stored_bytes(tensor) or 0 if tensor.data_location == TensorProto.EXTERNAL else len(tensor.raw_data)
+
+
 def save(model: ModelProto, path: Path) -> None:
+    """A model that has all its data with it."""
     if sum(len(tensor.raw_data) for tensor in tensors(model)) <= EXTERNAL_OVER_BYTES:
         try:
             path.write_bytes(model.SerializeToString(deterministic=True))
@@ -280,12 +275,13 @@ def save(model: ModelProto, path: Path) -> None:
             pass  # over 2 GiB in fields that were not counted
         else:
             return
-    # onnx refuses to save elsewhere when the working directory has a file of the data's name
-    previous = Path.cwd()
-    os.chdir(path.parent)
-    try:
-        onnx.save_model(
-            model, str(path), save_as_external_data=True, location=path.name + DATA_SUFFIX, size_threshold=1024
-        )
-    finally:
-        os.chdir(previous)
+    streams.save(model, path.parent, path)
+
+
+def save_beside(model: ModelProto, origin: Path, path: Path) -> None:
+    """A model that was read from `origin` without its data, which then lie beside the new file too."""
+    for name in external_files(model, origin):
+        (path.parent / name).parent.mkdir(parents=True, exist_ok=True)
+        if not (path.parent / name).exists():
+            shutil.copyfile(origin.parent / name, path.parent / name)  # onnx refuses data with a second name
+    path.write_bytes(model.SerializeToString(deterministic=True))

@@ -11,7 +11,7 @@ import onnx
 
 from artifactctl.backends import core, graph
 from artifactctl.backends.consumers import DECLARED, Consumers, describe_input
-from artifactctl.backends.coverage import cover, open_judge
+from artifactctl.backends.coverage import Watched, cover, open_judge
 from artifactctl.backends.npz import sample_arrays, write_npz
 from artifactctl.backends.planner import Planner
 from artifactctl.backends.states import pair_states
@@ -30,13 +30,13 @@ def plan_inputs(
 ) -> dict[str, Any]:
     """A plan of input sets. With `probe` the model decides what is in its domain; else the framework will."""
     file = Path(path)
-    model = graph.load(file)
+    model = graph.load_light(file)
     session = open_judge(file, settings)  # first: shape inference crashes on graphs that ONNX Runtime refuses
     inputs, batch = _inputs(model, declared, Consumers(model))
     states = [pair for pair in pair_states(model, inputs) if not _declared_fill(declared.get(pair["input"]) or {})]
     planner = Planner(session, probe, inputs, graph.inspect_values(model.graph.output), batch, seed)
     if planner.make(states, _data_dims(inputs, samples) if samples else None):
-        cover(model, file, settings, planner.plan, planner.guesses)
+        cover(model, Watched(file, settings, session), planner.plan, planner.guesses)
     return planner.plan
 
 

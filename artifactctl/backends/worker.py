@@ -21,7 +21,7 @@ OPERATIONS = {
     "inspect": "graph",
     "describe_for_diff": "compare",
     "weight_changes": "compare",
-    "stage_onnx": "graph",
+    "stage_onnx": "streams",
     "save_normalized": "graph",
     "saturating_layers": "saturation",
     "graph_differences": "likeness",

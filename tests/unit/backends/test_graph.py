@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from artifactctl.backends import graph
+from artifactctl.backends import graph, streams
 from artifactctl.errors import SourceError
 from tests.conftest import MODELS
 
@@ -154,7 +154,7 @@ def test_a_link_inside_is_refused_in_words(tmp_path: Path, link: Callable[[Path,
 def test_staging_copies_the_model_and_its_data(tmp_path: Path) -> None:
     (tmp_path / "from").mkdir()
     path = external(tmp_path / "from", "weights/w.bin")
-    staged = graph.stage_onnx(str(path), str(tmp_path / "to"))
+    staged = streams.stage_onnx(str(path), str(tmp_path / "to"))
     assert graph.load(Path(staged["path"])).graph.initializer[0].raw_data == WEIGHT.tobytes()
     assert [entry["size_bytes"] for entry in staged["files"]] == [path.stat().st_size, 64]
 
@@ -162,7 +162,7 @@ def test_staging_copies_the_model_and_its_data(tmp_path: Path) -> None:
 def test_staging_names_files_by_their_place_beside_the_model(tmp_path: Path) -> None:
     (tmp_path / "from").mkdir()
     path = external(tmp_path / "from", "weights/w.bin")
-    staged = graph.stage_onnx(str(path), str(tmp_path / "to"))
+    staged = streams.stage_onnx(str(path), str(tmp_path / "to"))
     assert [entry["name"] for entry in staged["files"]] == ["m.onnx", "weights/w.bin"]
 
 

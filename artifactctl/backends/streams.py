@@ -1,0 +1,71 @@
+"""Models that are larger than memory should be: their tensors go from file to file, a block at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from onnx import ModelProto, TensorProto
+
+from artifactctl.backends import graph
+from artifactctl.backends.external import external_files
+from artifactctl.backends.tensors import BLOCK_BYTES, blocks
+
+INSIDE_BYTES = 1024  # what is smaller stays in the model: shapes and limits that others must be able to read
+
+
+def save(model: ModelProto, home: Path, path: Path) -> None:
+    """One file with the graph and one with the tensors, in their order; `home` has the model's external data."""
+    data = path.with_name(path.name + graph.DATA_SUFFIX)
+    with data.open("wb") as writer:
+        for tensor in graph.tensors(model):
+            external = tensor.data_location == TensorProto.EXTERNAL
+            size = sum(map(len, blocks(tensor, home))) if external else len(tensor.raw_data)
+            if size < INSIDE_BYTES:
+                if external:
+                    bring_in(tensor, home)
+                continue
+            offset = writer.tell()
+            for block in blocks(tensor, home):
+                writer.write(block)
+            _point(tensor, data.name, offset, size)
+    path.write_bytes(model.SerializeToString(deterministic=True))
+
+
+def bring_in(tensor: TensorProto, home: Path) -> None:
+    """External data into the model."""
+    raw = b"".join(blocks(tensor, home))
+    tensor.ClearField("external_data")
+    tensor.ClearField("data_location")
+    tensor.raw_data = raw
+
+
+def _point(tensor: TensorProto, location: str, offset: int, length: int) -> None:
+    tensor.ClearField("raw_data")
+    tensor.ClearField("external_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": location, "offset": offset, "length": length}.items():
+        tensor.external_data.add(key=key, value=str(value))
+
+
+def stage_onnx(source: str, folder: str) -> dict[str, Any]:
+    """Copy a model and its external data into `folder`; from here on only the copy is read."""
+    origin, target = Path(source), Path(folder)
+    names = external_files(graph.load(origin, with_data=False), origin)
+    target.mkdir(parents=True, exist_ok=True)
+    staged = target / origin.name  # its own name: external data may be called model.onnx
+    files = [_copy(origin, staged, origin.name)]
+    for name in names:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        files.append(_copy(origin.parent / name, target / name, name))
+    return {"path": str(staged), "files": files} | graph.describe(graph.load(staged, with_data=False))
+
+
+def _copy(source: Path, target: Path, name: str) -> dict[str, Any]:
+    digest, size = hashlib.sha256(), 0
+    with source.open("rb") as reader, target.open("wb") as writer:
+        while block := reader.read(BLOCK_BYTES):
+            digest.update(block)
+            size += writer.write(block)
+    return {"name": name, "sha256": digest.hexdigest(), "size_bytes": size}

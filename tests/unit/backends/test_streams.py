@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, numpy_helper
+
+from artifactctl.backends import graph, streams
+from artifactctl.errors import SourceError
+from tests.unit.backends.small import floats, model, node
+
+RNG = np.random.default_rng(5)
+LARGE = RNG.standard_normal((700, 600)).astype(np.float32)  # more than one block
+MIDDLE, SMALL = RNG.standard_normal((30, 20)).astype(np.float32), np.array([1, 700], np.int64)
+
+
+def spread(home: Path) -> Path:
+    """A model with weights in two files and one of its own; one of the external ones is a shape."""
+    nodes = [
+        node("Reshape", ["x", "shape"], ["flat"]),
+        node("MatMul", ["flat", "large"], ["m"]),
+        node("Slice", ["m", "start", "end", "axis"], ["s"]),
+        node("MatMul", ["s", "middle"], ["y"]),
+    ]
+    limits = {"start": np.array([0]), "end": np.array([30]), "axis": np.array([1])}
+    made = model(
+        nodes, [floats("x", 700)], [floats("y", 1, 20)], {"large": LARGE, "middle": MIDDLE, "shape": SMALL} | limits
+    )
+    for name, file in (("large", "a.bin"), ("shape", "b.bin")):
+        tensor = next(entry for entry in made.graph.initializer if entry.name == name)
+        with (home / file).open("wb") as writer:
+            writer.write(b"\0" * 8 + tensor.raw_data)
+        tensor.ClearField("raw_data")
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in {"location": file, "offset": "8"}.items():
+            tensor.external_data.add(key=key, value=value)
+    (home / "m.onnx").write_bytes(made.SerializeToString())
+    return home / "m.onnx"
+
+
+def test_a_model_goes_from_files_to_one_file_and_its_data(tmp_path: Path) -> None:
+    source, target = spread(tmp_path), tmp_path / "to" / "model.onnx"
+    target.parent.mkdir()
+    streams.save(graph.load(source, with_data=False), tmp_path, target)
+    onnx.checker.check_model(str(target), full_check=True)
+    stored = {tensor.name: tensor for tensor in onnx.load(str(target), load_external_data=False).graph.initializer}
+    outside = {name for name, tensor in stored.items() if tensor.data_location == TensorProto.EXTERNAL}
+    assert outside == {"large", "middle"}  # a shape stays where others can read it
+    assert (target.parent / "model.onnx.data").stat().st_size == LARGE.nbytes + MIDDLE.nbytes
+    read = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.load(target).graph.initializer}
+    for name, values in {"large": LARGE, "middle": MIDDLE, "shape": SMALL}.items():
+        np.testing.assert_array_equal(read[name], values)
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
+    source, written = spread(tmp_path), []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        streams.save(graph.load(source, with_data=False), tmp_path, tmp_path / name / "model.onnx")
+        written.append([(tmp_path / name / file).read_bytes() for file in ("model.onnx", "model.onnx.data")])
+    assert written[0] == written[1]
+
+
+def test_data_that_end_early_are_said_to(tmp_path: Path) -> None:
+    source = spread(tmp_path)
+    loaded = graph.load(source, with_data=False)
+    (tmp_path / "a.bin").write_bytes(b"\0" * 100)
+    (tmp_path / "to").mkdir()
+    with pytest.raises(SourceError, match="ended early"):
+        streams.save(loaded, tmp_path, tmp_path / "to" / "model.onnx")
+
+
+def test_a_light_model_has_its_shapes_but_not_its_weights(tmp_path: Path) -> None:
+    stored = {tensor.name: tensor for tensor in graph.load_light(spread(tmp_path)).graph.initializer}
+    assert stored["large"].data_location == TensorProto.EXTERNAL
+    assert numpy_helper.to_array(stored["shape"]).tolist() == SMALL.tolist()
+
+
+def test_a_changed_graph_has_the_data_of_its_source_beside_it(tmp_path: Path) -> None:
+    source, target = spread(tmp_path), tmp_path / "to" / "model.onnx"
+    target.parent.mkdir()
+    light = graph.load(source, with_data=False)
+    light.graph.name = "changed"
+    graph.save_beside(light, source, target)
+    assert graph.load(target).graph.name == "changed"
+    assert {file.name for file in target.parent.iterdir()} == {"model.onnx", "a.bin", "b.bin"}
