@@ -252,18 +252,27 @@ def save_normalized(source: str, target: str, verbatim: bool = False) -> dict[st
     else:
         if not verbatim:
             clean(model)
-        if sum(map(_stored, tensors(model))) > EXTERNAL_OVER_BYTES:
-            streams.save(model, origin.parent, destination)
-        else:
-            load_external(model, origin)
-            save(model, destination)
+        save_light(model, origin, destination)
     written = [destination, destination.with_name(destination.name + DATA_SUFFIX)]
     size = sum(file.stat().st_size for file in written if file.exists())
     return describe(model) | {"size_bytes": size}
 
 
-def _stored(tensor: TensorProto) -> int:
-    return stored_bytes(tensor) or 0 if tensor.data_location == TensorProto.EXTERNAL else len(tensor.raw_data)
+def stored_size(model: ModelProto) -> int:
+    """Bytes of all tensors, wherever they lie."""
+    return sum(
+        stored_bytes(tensor) or 0 if tensor.data_location == TensorProto.EXTERNAL else len(tensor.raw_data)
+        for tensor in tensors(model)
+    )
+
+
+def save_light(model: ModelProto, origin: Path, path: Path) -> None:
+    """A model that was read from `origin` without all its data: as one file, or as one and its data."""
+    if stored_size(model) > EXTERNAL_OVER_BYTES:
+        streams.save(model, origin.parent, path)
+    else:
+        load_external(model, origin)
+        save(model, path)
 
 
 def save(model: ModelProto, path: Path) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 from olive.model import ONNXModelHandler
 from olive.model.utils import resolve_onnx_path
 from olive.passes import Pass
-from olive.passes.onnx.common import get_external_data_config, model_proto_to_olive_model
+from olive.passes.onnx.common import get_external_data_config
 from olive.passes.pass_config import PassConfigParam
 
+from artifactctl.backends import graph
 from artifactctl.backends.algebra import rewrite
 
 
@@ -23,7 +24,10 @@ class OnnxAlgebra(Pass):  # type: ignore[misc]
         return {"rewrites": names, **get_external_data_config()}
 
     def _run_for_config(self, model: Any, config: Any, output_model_path: str) -> ONNXModelHandler:
-        target = resolve_onnx_path(output_model_path, Path(model.model_path).name)
-        proto = model.load_model()
-        rewrite(proto, config.rewrites)
-        return model_proto_to_olive_model(proto, target, config)
+        source = Path(model.model_path)
+        target = Path(resolve_onnx_path(output_model_path, source.name))
+        proto = graph.load_light(source)
+        if not any(rewrite(proto, config.rewrites, source.parent).values()):
+            return model
+        graph.save_light(proto, source, target)
+        return ONNXModelHandler(model_path=str(target))

@@ -6,6 +6,7 @@ Each takes a View of the model, changes it, and says how many places it changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from onnx import ModelProto
 
@@ -22,9 +23,9 @@ REWRITES: dict[str, Callable[[View], int]] = {
 }
 
 
-def rewrite(model: ModelProto, names: Sequence[str]) -> dict[str, int]:
-    """Changes the model in place; how many places each rewrite changed."""
-    view = View(model)
+def rewrite(model: ModelProto, names: Sequence[str], home: Path | None = None) -> dict[str, int]:
+    """Changes the model in place; how many places each rewrite changed. `home` has its external data, if it has any."""
+    view = View(model, home)
     done = {"constants": view.freed} | {name: REWRITES[name](view) for name in names}
     if any(done.values()):
         view.close()

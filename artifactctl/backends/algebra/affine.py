@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper
 
 from artifactctl.backends.algebra.view import View, attribute, like
 
@@ -96,7 +96,7 @@ def _by_channel(view: View, name: str, channels: int) -> Array | None:
     shape = [1] * (4 - len(tensor.dims)) + list(tensor.dims)
     if shape not in ([1, 1, 1, 1], [1, channels, 1, 1]):
         return None
-    return np.broadcast_to(numpy_helper.to_array(tensor).astype(np.float64).ravel(), (channels,))
+    return np.broadcast_to(view.array(tensor).astype(np.float64).ravel(), (channels,))
 
 
 def _into_one_before(view: View, chain: Chain) -> bool:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from artifactctl.backends.streams import bring_in
+
 CONSTANT_IR = 4  # from here on an initializer that is no input is a constant
 
 
 class View:
-    def __init__(self, model: ModelProto) -> None:
-        self.graph = model.graph
+    def __init__(self, model: ModelProto, home: Path | None = None) -> None:
+        self.graph, self._home = model.graph, home
         self.freed = _free_initializers(model)
         self.opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
         self._slots: list[list[NodeProto]] = [[node] for node in self.graph.node]
@@ -46,14 +49,23 @@ class View:
 
     def constant(self, name: str) -> np.ndarray[Any, Any] | None:
         tensor = self.tensor(name)
-        return None if tensor is None else numpy_helper.to_array(tensor)
+        return None if tensor is None else self.array(tensor)
+
+    def array(self, tensor: TensorProto) -> np.ndarray[Any, Any]:
+        """What lies outside is read where it is looked at, and not before."""
+        if tensor.data_location != TensorProto.EXTERNAL:
+            return numpy_helper.to_array(tensor)
+        assert self._home is not None
+        inside = _copy(tensor, TensorProto())
+        bring_in(inside, self._home)
+        return numpy_helper.to_array(inside)
 
     def number(self, name: str) -> float | None:
         """The value of a float32 constant of shape [] or [1]: it adds no dimension to what it meets."""
         tensor = self.tensor(name)
         if tensor is None or tensor.data_type != TensorProto.FLOAT or list(tensor.dims) not in ([], [1]):
             return None
-        return float(numpy_helper.to_array(tensor).ravel()[0])
+        return float(self.array(tensor).ravel()[0])
 
     def users(self, name: str) -> list[NodeProto] | None:
         """Everyone who takes a value; None where it is also seen from outside."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -218,3 +219,12 @@ def test_what_has_nothing_to_rewrite_stays_as_it_is() -> None:
     before = made.SerializeToString()
     assert not any(rewrite(made, list(REWRITES)).values())
     assert made.SerializeToString() == before
+
+
+def test_weights_that_lie_outside_are_read_from_there(tmp_path: Path) -> None:
+    made = model([conv(), *affine("c", "y")], [X], [Y], {name: WEIGHTS[name] for name in ("w", "b")} | FACTORS)
+    before = answers(made, IMAGE)
+    onnx.save(made, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=64)
+    light = onnx.load(str(tmp_path / "m.onnx"), load_external_data=False)
+    assert rewrite(light, ["into_conv"], tmp_path)["into_conv"] == 1
+    np.testing.assert_allclose(answers(light, IMAGE)[0], before[0], rtol=2e-5, atol=2e-5)
