@@ -10,18 +10,18 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from artifactctl import gate
 from artifactctl.crew import Crew
 from artifactctl.errors import ArtifactctlError
 from artifactctl.project import Bound, Equivalence, ModelConfig, Source
 from artifactctl.providers import CPU
-from artifactctl.records import Candidate, ReferenceModel, Session
+from artifactctl.records import Candidate, LatencyReport, ReferenceModel, Session
 from artifactctl.steps.export import make_reference
 from artifactctl.steps.measure import Duel, Terms, fight, report_of, sample_of
 from artifactctl.steps.source import read_source
 from artifactctl.steps.verify import prove
 
 LIMIT, CONFIDENCE = 0.03, 0.99
+KEYS = ("ratio", "ratio_low", "ratio_high")
 BROKEN, OUTSIDE, SLOWER, HOLDS = "does not load", "outside the bound", "proved slower", "holds"
 
 
@@ -37,11 +37,12 @@ class Interval:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`time` and `load` are of the candidate divided by those of the source."""
+    """`time`, `load` and `first` (the first run) are of the candidate divided by those of the source."""
 
     status: str
     time: Interval | None = None
     load: Interval | None = None
+    first: float | None = None
     error: float | None = None
     note: str = ""
 
@@ -72,12 +73,15 @@ class Judge:
             error = report.largest("max_error")
             if not report.passed:
                 return Verdict(OUTSIDE, error=error, note=(report.reason or "")[:160])
-            time, load = self._times(path, session)
+            latency = self._times(path, session)
         except ArtifactctlError as failure:
             return Verdict(BROKEN, note=str(failure)[:160])
-        return Verdict(SLOWER if time.low > 1 else HOLDS, time, load, error)
+        time = Interval(*(getattr(latency, key) for key in KEYS))
+        load = Interval(*(latency.load[key] for key in KEYS)) if latency.load else None
+        first = (latency.candidate.first_run_ms or 0.0) / (latency.baseline.first_run_ms or 1.0)
+        return Verdict(SLOWER if time.low > 1 else HOLDS, time, load, first, error)
 
-    def _times(self, path: Path, session: Session) -> tuple[Interval, Interval]:
+    def _times(self, path: Path, session: Session) -> LatencyReport:
         reference, terms = self.reference, Terms(LIMIT, CONFIDENCE, self.budget_s)
         source = replace(self.defaults, intra_op_threads=session.intra_op_threads)
         duel = Duel(
@@ -86,17 +90,9 @@ class Judge:
         )  # fmt: skip
         rounds, seconds = fight(duel, self.crew)
         report = report_of(terms, session.provider, rounds, seconds, (1, 1))
-        if report.ratio is None or report.ratio_low is None or report.ratio_high is None:
+        if report.ratio is None:
             raise SystemExit(f"{path.name}: {report.reason}")
-        return Interval(report.ratio, report.ratio_low, report.ratio_high), _loads(rounds)
-
-
-def _loads(rounds: list[dict[str, Any]]) -> Interval:
-    """Load times by the same judge: one triple of each round."""
-    sides = ("candidate", "baseline", "again")
-    triples = [[tuple(float(entry["load_ns"][side]) for side in sides)] for entry in rounds]
-    found = gate.judge(triples, LIMIT, CONFIDENCE)  # type: ignore[arg-type]
-    return Interval(found.ratio, found.ratio_low, found.ratio_high)
+        return report
 
 
 def reference_of(path: Path, bound: float, scratch: Path, crew: Crew) -> ReferenceModel:
