@@ -15,7 +15,7 @@ from artifactctl.records import Candidate, LatencyReport, ReferenceModel, Sessio
 
 ROUND_S, ROUND_TRIPLES = 0.2, 40  # of timed runs in one process, whichever ends first
 CHOICE_LIMIT, CHOICE_ROUNDS = 0.03, 14  # between a candidate and its source, where a tie is an answer too
-PEAKS = 3  # processes of which the memory is taken
+PEAKS, PEAK_S = 3, 0.6  # processes of which the memory is taken, and seconds for all; a slow model gets fewer
 CHOICE_PATIENCE = 5  # budgets that the fewest rounds may take there: nothing else can decide
 
 
@@ -77,7 +77,13 @@ def measure(reference: ReferenceModel, tried: Tried, source: Session, budget_s: 
 def peak_memory(reference: ReferenceModel, candidate: Candidate, crew: Crew) -> float | None:
     """In MB above an empty session: the middle one of fresh processes."""
     sample = str(sample_of(reference))
-    row = {"threads": reference.session.intra_op_threads, "inputs": sample, "batch": 1, "children": PEAKS, "seconds": 0}
+    row = {
+        "threads": reference.session.intra_op_threads,
+        "inputs": sample,
+        "batch": 1,
+        "children": PEAKS,
+        "seconds": PEAK_S,
+    }
     settings = {"candidate": asdict(replace(reference.session, placement=None))}
     task = {"models": {"candidate": str(candidate.path)}, "settings": settings, "surveys": [row]}
     try:
@@ -85,7 +91,7 @@ def peak_memory(reference: ReferenceModel, candidate: Candidate, crew: Crew) -> 
     except SourceError:
         return None
     peaks = [child["peak_rss_bytes"] / 1e6 for child in found[0]["children"]]
-    return percentile_of(peaks, 0.5) if len(peaks) == PEAKS else None
+    return percentile_of(peaks, 0.5)
 
 
 def fight(duel: Duel, crew: Crew) -> tuple[list[dict[str, Any]], float]:
