@@ -10,7 +10,7 @@ from artifactctl.backends.algebra.view import View, attribute
 
 
 def hard_swish(view: View) -> int:
-    """x · Clip(x + 3, 0, 6) / 6 as x · HardSigmoid(x), which ONNX Runtime makes part of a convolution before it."""
+    """x · Clip(x + 3, 0, 6) / 6 as HardSwish, which ONNX Runtime makes part of a convolution before it."""
     changed = 0
     for clip in view:
         if clip.op_type != "Clip" or _limits(view, clip) != (0.0, 6.0):
@@ -33,13 +33,17 @@ def hard_swish(view: View) -> int:
 
 
 def _hard_swish(view: View, value: str, factor: float, target: str) -> list[NodeProto]:
-    gate = view.name()
-    new = [helper.make_node("HardSigmoid", [value], [gate], alpha=1 / 6, beta=0.5)]
-    if abs(factor - 1) < 1e-6:
-        return [*new, helper.make_node("Mul", [value, gate], [target])]
-    product = view.name()
-    new.append(helper.make_node("Mul", [value, gate], [product]))
-    return [*new, helper.make_node("Mul", [product, view.add(np.array(factor, np.float32))], [target])]
+    alone = abs(factor - 1) < 1e-6
+    whole = target if alone else view.name()
+    if view.opset >= 14:  # where it has a name, by which other providers know it too
+        new = [helper.make_node("HardSwish", [value], [whole])]
+    else:
+        gate = view.name()
+        new = [helper.make_node("HardSigmoid", [value], [gate], alpha=1 / 6, beta=0.5)]
+        new.append(helper.make_node("Mul", [value, gate], [whole]))
+    if alone:
+        return new
+    return [*new, helper.make_node("Mul", [whole, view.add(np.array(factor, np.float32))], [target])]
 
 
 def _factor(view: View, node: NodeProto) -> float | None:

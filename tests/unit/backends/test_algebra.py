@@ -65,13 +65,21 @@ def test_a_hard_swish_in_pieces(last: onnx.NodeProto) -> None:
     made = model([conv(), *in_pieces("c", "y", last)], [X], [Y], WEIGHTS | SCALARS)
     done, left = rewritten(made, IMAGE)
     assert done == {"hard_swish": 1}
-    assert left == {"Conv": 1, "HardSigmoid": 1, "Mul": 1}
+    assert left == {"Conv": 1, "HardSwish": 1}
+
+
+def test_a_hard_swish_before_it_had_a_name() -> None:
+    made = model(in_pieces("x", "y", node("Div", ["product", "six"], ["y"])), [X], [Y], SCALARS)
+    made.opset_import[0].version = 13
+    done, left = rewritten(made, IMAGE)
+    assert done == {"hard_swish": 1}
+    assert left == {"HardSigmoid": 1, "Mul": 1}
 
 
 def test_a_hard_swish_without_its_division_keeps_the_factor() -> None:
     done, left = rewritten(model(in_pieces("x", "y"), [X], [Y], SCALARS), IMAGE)
     assert done == {"hard_swish": 1}
-    assert left == {"HardSigmoid": 1, "Mul": 2}
+    assert left == {"HardSwish": 1, "Mul": 1}
 
 
 def test_other_limits_are_no_hard_swish() -> None:
