@@ -83,7 +83,6 @@ _LAYOUT = OlivePass(
     "OnnxAlgebra",
     {"rewrites": ["one_convolution", "prelu"]},
     required=False,
-    for_cpu=True,  # other providers have kernels of their own for these
 )
 _REWRITES = (
     _rewrite("eliminate_deadend"),
@@ -244,7 +243,6 @@ RECIPES = {
 AUTO = "auto"
 OLIVE_PREFIX = "olive:"
 FIXED = "fp32-fixed"
-PLAIN = "fp32"
 CALIBRATED = frozenset(
     recipe.name for recipe in RECIPES.values() for step in recipe.passes if "calibration" in step.fills
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from artifactctl import recipes, runtimes
+from artifactctl import runtimes
 from artifactctl.crew import Crew
 from artifactctl.errors import NotEquivalent, SourceError
 from artifactctl.project import Say
@@ -39,12 +39,10 @@ def other_places(reference: ReferenceModel, crew: Crew, say: Say) -> tuple[list[
 
 
 def everywhere(reference: ReferenceModel, tried: list[Tried], crew: Crew, say: Say) -> list[Tried]:
-    """Each candidate that holds, on every place; the source itself there, where no recipe keeps it as it is."""
+    """Each candidate that holds, on every place; there the source itself too: what is rewritten for ONNX Runtime's own
+    kernels may be what another provider would have known by its pieces."""
     places, found = other_places(reference, crew, say)
-    plain = any(item.candidate.recipe == recipes.PLAIN and item.candidate.path for item in tried)
-    if places and not plain:
-        itself = reference_form(reference)
-        found += [Tried(itself, place.itself, own=place) for place in places]
+    found += [Tried(reference_form(reference), place.itself, own=place) for place in places]
     for item in tried:
         found.append(item)
         if item.equivalence and item.equivalence.proves_something:
