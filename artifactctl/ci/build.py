@@ -44,16 +44,20 @@ def _told(done: command.Outcome) -> dict[str, Any]:
 
 
 def _entry(found: Mapping[str, Any]) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="artifactctl-") as scratch:  # a release wants a clean working tree
-        profile = command.run("profile", found["path"], "--output", scratch)
-    operators = profile.data["candidate"]["operators"][:OPERATORS] if not profile.error else []
     return {
         **found,
         "digest": folder.digest(Path(found["path"]) / folder.SUMS),
         "package": found["package"]["path"],
         "package_sha256": found["package"]["sha256"],
-        "operators": operators,
+        "operators": _operators(found["path"]) if found["status"] == "built" else [],
     }
+
+
+def _operators(path: str) -> list[dict[str, Any]]:
+    """Where the time of a new version goes."""
+    with tempfile.TemporaryDirectory(prefix="artifactctl-") as scratch:  # a release wants a clean working tree
+        profile = command.run("profile", path, "--output", scratch)
+    return list(profile.data["candidate"]["operators"][:OPERATORS]) if not profile.error else []
 
 
 def _outputs(entries: list[dict[str, Any]], place: Path) -> dict[str, str]:

@@ -79,7 +79,7 @@ def save_cell(path: Path, metadata: Mapping[str, Any], report: EquivalenceReport
         "outputs": [asdict(output) for output in report.outputs],
     }
     target = cells.path_of(path, report.provider)
-    machine = crew.ask("timer", "describe_machine")["machine"]
+    machine = crew.ask("runner", "describe_machine")["machine"]
     jsontext.write(target, cells.content(path, metadata, found, machine))
     return target
 
