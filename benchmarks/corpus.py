@@ -29,6 +29,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -74,7 +75,8 @@ def build(source: Path, place: Path, asked: argparse.Namespace) -> tuple[Path | 
     done = subprocess.run(
         command, cwd=place, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
     )
-    report = json.loads(done.stdout) if done.stdout.strip() else {"ok": False, "error": {"message": done.stderr[-300:]}}
+    said = done.stdout.strip() or json.dumps({"ok": False, "error": {"message": done.stderr[-300:]}})
+    report: dict[str, Any] = json.loads(said)
     if not report["ok"]:
         return None, report["error"]["message"]
     artifact = report["data"]["artifacts"][0]

@@ -67,7 +67,7 @@ def models(place: Path) -> dict[str, list[tuple[int, str]]]:
     plain = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
     learned = helper.make_graph([helper.make_node("Binarizer", ["x"], ["y"], domain="ai.onnx.ml")], "g", [x], [y])
 
-    def save(name: str, graph: object, ir: int, opset: int, ml: int | None = None) -> str:
+    def save(name: str, graph: Any, ir: int, opset: int, ml: int | None = None) -> str:
         opsets = [helper.make_opsetid("", opset), *([helper.make_opsetid("ai.onnx.ml", ml)] if ml else [])]
         path = place / f"{name}.onnx"
         path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=ir).SerializeToString())
@@ -95,7 +95,8 @@ def own_operator(name: str) -> str:
     x, y = (helper.make_tensor_value_info(value, TensorProto.FLOAT, [1]) for value in "xy")
     graph = helper.make_graph([helper.make_node(name, ["x"], ["y"], domain="com.microsoft")], "g", [x], [y])
     opsets = [helper.make_opsetid("", 13), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=7).SerializeToString().hex()
+    made: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=7).SerializeToString()
+    return made.hex()
 
 
 def measured() -> dict[str, dict[str, Any]]:
