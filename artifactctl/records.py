@@ -40,6 +40,11 @@ class Session:
     options: Mapping[str, str] = field(default_factory=dict)
     placement: Mapping[str, int] | None = None  # nodes by provider when it was proved
 
+    @classmethod
+    def recorded(cls, data: Mapping[str, Any]) -> Session:
+        """As metadata.yaml has it, without what stands beside it there."""
+        return cls(**{key: value for key, value in data.items() if key != "fallback"})
+
 
 @dataclass(frozen=True, slots=True)
 class OutputReport:

@@ -54,7 +54,7 @@ class Contest:
 
     def against_the_source(self, item: Tried, budget_s: float) -> Tried:
         own = item.own or self.reference
-        item = measure(replace(own, path=self.reference.path), item, self.reference.session, budget_s, self.crew)
+        item = measure(own, item, self.reference.session, budget_s, self.crew)
         config = self.reference.source.config
         if item.latency and (config.objective == "memory" or config.budgets.memory_mb is not None):
             peaks = peak_memory(own, item.candidate, self.crew)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ def write_baseline(target: Target, repository: Repository) -> Step:
     name = folder.shown(target.baseline)
     if not evidence or not target.metadata["latency"] or "machine" not in evidence:
         return Step("baseline", SKIPPED, "the artifact holds no measurement of a known machine")
-    session = Session(**{**target.metadata["session"], "placement": None})
+    session = replace(Session.recorded(target.metadata["session"]), placement=None)
     timing = Timing(**target.metadata["latency"]["candidate"])
     artifact = {"version": target.version, "sha256": target.digest}
     made = baselines.content(target.model, artifact, timing, evidence["machine"], session)

@@ -124,11 +124,11 @@ def replay(
 def _demand_sound(about: Mapping[str, Any], sample: Path) -> None:
     """A kept sample that was written by hand must not give another provider's name to what the CPU ran."""
     try:
-        session = Session(**about["session"])
+        session = Session.recorded(about["session"])
         fits = PROVIDERS[session.provider].execution_provider == session.execution_provider
         fits = fits and not schema.session_problems(about["session"])
         fits = fits and isinstance(about["bounds"]["default"], dict) and isinstance(about["bounds"]["outputs"], dict)
-    except (TypeError, KeyError):
+    except (TypeError, KeyError, AttributeError):
         fits = False
     if not fits:
         raise SourceError(f"{sample.name} is damaged", hint="Run what made it again: build, or verify.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper
 
 from artifactctl import schema
+from tests.act import git
 from tests.conftest import ROOT, Finished, run_cli
 
 Cli = Callable[..., Finished]
@@ -113,3 +115,18 @@ def test_a_build_without_it_is_of_what_is_here(there: Path, cli: Cli, tmp_path: 
     assert found.code == 0, found.err
     (made,) = found.json["data"]["artifacts"]
     assert {entry["provider"] for entry in made["candidates"]} <= {"cpu", None}
+
+
+def test_it_is_released_where_the_provider_is_missing(there: Path, tmp_path: Path, cli: Cli) -> None:
+    """Package, tag and baseline of a version whose session is another machine's."""
+    place = Path(shutil.copytree(there, tmp_path / "project"))
+    git(place, "init", "--quiet", "-b", "main")
+    git(place, "config", "user.name", "Tester")
+    git(place, "config", "user.email", "tester@example.org")
+    git(place, "add", "resize.onnx", "artifactctl.yaml")
+    git(place, "commit", "--quiet", "-m", "model")
+    done = cli("-C", str(place), "release", "resize", "--json")
+    assert done.code == 0, done.err
+    assert git(place, "tag") == "resize/artifact_v1"
+    assert (place / "baselines/resize.openvino.json").is_file()
+    assert cli("verify", str(place / "dist/resize-artifact_v1.zip")).code == 0
