@@ -13,7 +13,7 @@ from artifactctl.records import Choice, LatencyReport, ReferenceModel, Tried
 from artifactctl.steps import choose
 from artifactctl.steps.measure import Duel, Terms, fight, measure, peak_memory, report_of, sample_of
 
-WORTH = 0.99  # a leader that is not even so much better by its estimate cannot be proved better
+WORTH = 0.97  # what is not even so much faster by its estimate is not worth a less simple model
 LEG_ROUNDS = 14
 
 
@@ -84,7 +84,7 @@ class Contest:
         assert best.candidate.path is not None
         duel = Duel(
             item.candidate.path, best.candidate.path, sample_of(narrow), here.session, self.reference.seed, terms,
-            there.session, most_rounds=LEG_ROUNDS,
+            there.session, most_rounds=LEG_ROUNDS, which=True,
         )  # fmt: skip
         try:
             rounds, seconds = fight(duel, self.crew)

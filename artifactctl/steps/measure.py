@@ -42,6 +42,7 @@ class Duel:
     baseline_session: Session | None = None  # where its provider, graph level or options are other ones
     most_rounds: int = gate.LOOKS[-1]
     patience: int = 1
+    which: bool = False  # it ends when it is proved which of the two is faster
 
     def task(self) -> dict[str, Any]:
         sessions = {"candidate": self.session, "baseline": self.baseline_session or self.session}
@@ -105,7 +106,8 @@ def fight(duel: Duel, crew: Crew) -> tuple[list[dict[str, Any]], float]:
             rounds.append(crew.ask("timer", "time_round", task=duel.task(), seed=duel.seed + len(rounds)))
             if not rounds[-1]["times_ns"]:
                 return rounds, time.monotonic() - started
-        if gate.judge(triples_of(rounds), terms.limit, terms.confidence).verdict != verdicts.NOT_PROVEN:
+        judged = gate.judge(triples_of(rounds), terms.limit, terms.confidence)
+        if judged.verdict != verdicts.NOT_PROVEN or (duel.which and not judged.ratio_low <= 1 <= judged.ratio_high):
             break
     return rounds, time.monotonic() - started
 
