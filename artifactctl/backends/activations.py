@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from onnx import NodeProto, helper
 
-from artifactctl.backends.algebra.affine import channels_of, each_channel
-from artifactctl.backends.algebra.view import View, attribute
+from artifactctl.backends.affine import channels_of, each_channel
+from artifactctl.backends.view import View, attribute
 
 
 def hard_swish(view: View) -> int:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from artifactctl.backends.algebra import activations, affine, tables
-from artifactctl.backends.algebra.view import View
+from artifactctl.backends import activations, affine, onehot
+from artifactctl.backends.view import View
 
 REWRITES: dict[str, Callable[[View], int]] = {
     "hard_swish": activations.hard_swish,
     "into_conv": affine.into_conv,
-    "one_hot": tables.one_hot,
-    "tabulate": tables.tabulate,
+    "one_hot": onehot.one_hot,
+    "tabulate": onehot.tabulate,
     "one_convolution": affine.one_convolution,
     "prelu": activations.prelu,
 }

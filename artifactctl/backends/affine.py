@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
-from artifactctl.backends.algebra.view import View, attribute, like
+from artifactctl.backends.view import View, attribute, like
 
 Array = np.ndarray[Any, Any]
 # what has as many channels as what it is made of

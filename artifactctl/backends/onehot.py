@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
-from artifactctl.backends.algebra.view import View, attribute
+from artifactctl.backends.view import View, attribute
 
 Array = np.ndarray[Any, Any]
 _LARGEST = 1 << 22  # elements of a table
