@@ -147,9 +147,7 @@ def test_a_crash_in_the_only_recipe(project: Path) -> None:
     assert (versions(project), leftovers(project), survivors(project)) == ([], [], [])
 
 
-@pytest.mark.parametrize(
-    "moment", ["asking the source", "recipe fp32: optimizing", "recipe fp16: proving", "timing"]
-)
+@pytest.mark.parametrize("moment", ["asking the source", "recipe fp32: optimizing", "recipe fp16: proving", "timing"])
 def test_a_crash_of_the_runtime_is_never_the_death_of_the_tool(project: Path, moment: str) -> None:
     """What was lost is an error with a name, or a recipe that is rejected; either way nothing half-made is left."""
     process = start("build", "mlp.onnx", "--json", cwd=project)

@@ -125,6 +125,9 @@ def test_it_is_released_where_the_provider_is_missing(there: Path, tmp_path: Pat
     git(place, "config", "user.email", "tester@example.org")
     git(place, "add", "resize.onnx", "artifactctl.yaml")
     git(place, "commit", "--quiet", "-m", "model")
+    assert cli("-C", str(place), "release", "resize").code == 12, "every provider of the configuration must be proved"
+    words = ("verify", "artifacts/resize/artifact_v1", "--provider", "cpu", "--save-evidence")
+    assert cli("-C", str(place), *words).code == 0
     done = cli("-C", str(place), "release", "resize", "--json")
     assert done.code == 0, done.err
     assert git(place, "tag") == "resize/artifact_v1"
