@@ -29,6 +29,7 @@ class View:
         for node in self.graph.node:
             self._enter(node)
             self._seen_outside |= set(_captured(node))
+        self._taken = _names(self.graph)
         self._made = 0
         self.least_rank: dict[str, int] = {}  # of values that a rewrite knows more about than the file says
 
@@ -83,8 +84,11 @@ class View:
         return (node.input[1], node.input[0]) if fixed[0] else (node.input[0], node.input[1])
 
     def name(self) -> str:
-        self._made += 1
-        return f"algebra_{self._made}"
+        """One that nothing has yet: a model may come from these very rewrites."""
+        while (name := f"algebra_{self._made}") in self._taken:
+            self._made += 1
+        self._taken.add(name)
+        return name
 
     def add(self, value: np.ndarray[Any, Any]) -> str:
         name = self.name()
@@ -159,14 +163,27 @@ def _free_initializers(model: ModelProto) -> int:
     return freed
 
 
-def _captured(node: NodeProto) -> Iterator[str]:
+def _names(graph: GraphProto) -> set[str]:
+    """Of every value, in inner graphs too."""
+    found = {value.name for value in (*graph.input, *graph.initializer, *graph.value_info)}
+    for node in graph.node:
+        found.update(node.input, node.output)
+        for inner in _inner(node):
+            found |= _names(inner)
+    return found
+
+
+def _inner(node: NodeProto) -> Iterator[GraphProto]:
     for entry in node.attribute:
-        graphs: list[GraphProto] = [entry.g] if entry.type == AttributeProto.GRAPH else list(entry.graphs)
-        for graph in graphs:
-            for inner in graph.node:
-                yield from inner.input
-                yield from _captured(inner)
-            yield from (output.name for output in graph.output)
+        yield from [entry.g] if entry.type == AttributeProto.GRAPH else entry.graphs
+
+
+def _captured(node: NodeProto) -> Iterator[str]:
+    for graph in _inner(node):
+        for inner in graph.node:
+            yield from inner.input
+            yield from _captured(inner)
+        yield from (output.name for output in graph.output)
 
 
 def _copy(source: Any, target: Any) -> Any:

@@ -236,3 +236,14 @@ def test_weights_that_lie_outside_are_read_from_there(tmp_path: Path) -> None:
     light = onnx.load(str(tmp_path / "m.onnx"), load_external_data=False)
     assert rewrite(light, ["into_conv"], tmp_path)["into_conv"] == 1
     np.testing.assert_allclose(answers(light, IMAGE)[0], before[0], rtol=2e-5, atol=2e-5)
+
+
+def test_a_model_that_was_rewritten_before_gets_other_names() -> None:
+    """Each pass of a recipe is a rewrite of its own, and so is a build of what another build made."""
+    made = model([conv(), *in_pieces("c", "h"), node("Conv", ["h", "v"], ["y"], group=8)], [X], [Y], WEIGHTS | SCALARS)
+    first = rewritten(made, IMAGE)[0]
+    made.graph.node[-1].output[0] = "z"
+    made.graph.node.extend(in_pieces("z", "y"))
+    made.graph.initializer.extend(onnx.numpy_helper.from_array(value, name) for name, value in SCALARS.items())
+    again = rewritten(made, IMAGE)[0]
+    assert first["hard_swish"] == again["hard_swish"] == 1
