@@ -156,7 +156,7 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
             float(measures.get("search_s", 0)),
         ),
         latency=_latency(latency),
-        budgets=Budgets((entry.get("memory") or {}).get("max_mb"), (entry.get("size") or {}).get("max_mb")),
+        budgets=_budgets(entry),
         providers=tuple(named),
         license=entry.get("license"),
         own={name: own for name, value in named.items() if (own := _own(entry, value)) != OwnTerms()},
@@ -195,6 +195,12 @@ def _latency(entry: Mapping[str, Any]) -> Latency:
         drift_since=entry.get("drift_since"),
         batches=tuple(entry.get("batches") or ()),
     )
+
+
+def _budgets(entry: Mapping[str, Any]) -> Budgets:
+    memory, size, load = (entry.get(key) or {} for key in ("memory", "size", "load"))
+    longer = load.get("max_regression", 0.0)
+    return Budgets(memory.get("max_mb"), size.get("max_mb"), None if longer is None else _share(longer))
 
 
 def _input(entry: Mapping[str, Any], kind: str) -> InputSpec:

@@ -84,6 +84,7 @@ class Latency:
 class Budgets:
     memory_mb: float | None = None
     size_mb: float | None = None
+    load: float | None = 0.0  # by which share of the source's a load may be longer; None: by any
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,12 @@ def one_round(task: dict[str, Any], seed: int) -> dict[str, Any]:
     for side in order:
         firsts[side] = timed(runs[side], 1)
     warm = {side: min(timed(runs[side], 1) for _ in range(warm_ups(firsts[side]))) for side in order}
-    found = {"load_ns": {side: middle(loads[side]) for side in SIDES}, "first_ns": firsts, "cores": cores, "pair_ns": warm["candidate"] + warm["baseline"]}
+    found = {
+        "load_ns": {side: middle(loads[side]) for side in SIDES},
+        "first_ns": firsts,
+        "cores": cores,
+        "pair_ns": warm["candidate"] + warm["baseline"],
+    }
     if found["pair_ns"] > task["budget_s"] * 1e9:
         return found | {"times_ns": [], "repeat": 1}
     repeat = max(1, min(200, SAMPLE_NS // max(1, min(warm.values()))))

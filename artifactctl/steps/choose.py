@@ -15,7 +15,6 @@ from artifactctl.project import Budgets
 from artifactctl.records import Choice, LatencyReport, Tried
 
 SLOWER_MARGIN = 0.01  # what is lost here is regained nowhere
-LOAD_MARGIN = 0.05
 SMALLER = 0.99  # by so much must a file, or memory, be smaller to count
 Better = Callable[[Tried, Tried], bool]
 LARGER_MARGIN = 0.10  # a file may grow by this much without a gain in speed
@@ -60,10 +59,17 @@ def rejection(tried: Tried, rules: Rules) -> str | None:
     faster = latency.ratio_high is not None and latency.ratio_high < 1
     if tried.provider != rules.provider and not faster:
         return f"not proved faster than the source on {rules.provider}"
-    if tried.provider == rules.provider and not faster and latency.load and latency.load["ratio_low"] > 1 + LOAD_MARGIN:
-        return "slower to load than the source, proved in pairs, and not proved faster"
+    if _loads_slower(tried, rules):
+        gain = "; its runs are proved faster, and load: {max_regression: null} takes it for that" if faster else ""
+        return f"slower to load than the source, proved in pairs{gain}"
     larger = (candidate.size_bytes or 0) > latency.baseline.size_bytes * (1 + LARGER_MARGIN)
     return "larger than the source, and not proved faster" if larger and not faster else None
+
+
+def _loads_slower(tried: Tried, rules: Rules) -> bool:
+    """Proved so, by more than is allowed; other providers compile, and are chosen for what they then save."""
+    load, most = tried.latency.load if tried.latency else None, rules.budgets.load
+    return bool(load and most is not None and tried.provider == rules.provider and load["ratio_low"] > 1 + most)
 
 
 def _over_budget(tried: Tried, latency: LatencyReport, budgets: Budgets) -> str | None:

@@ -226,8 +226,16 @@ def test_budgets_reject() -> None:
     assert rejection(unknown, budgets=Budgets(memory_mb=6)) == "over memory.max_mb 6"
 
 
-def test_a_slower_load_must_be_paid_for() -> None:
-    slow = with_numbers(tried("fp32"), load=(1.1, 1.2))
-    assert "slower to load" in (rejection(slow) or "")
-    assert rejection(with_numbers(tried("fp32", 0.5, 0.9), load=(1.1, 1.2))) is None
-    assert rejection(with_numbers(tried("fp32"), load=(0.9, 1.2))) is None
+def test_a_slower_load_is_refused_unless_it_is_allowed() -> None:
+    slow, fast = tried("fp32"), tried("fp32", 0.5, 0.9)
+    for item in (slow, fast):
+        assert "slower to load" in (rejection(with_numbers(item, load=(1.01, 1.2))) or "")
+        assert rejection(with_numbers(item, load=(0.9, 1.2))) is None
+        assert rejection(with_numbers(item, load=(1.01, 1.2)), budgets=Budgets(load=0.05)) is None
+        assert "slower to load" in (rejection(with_numbers(item, load=(1.06, 1.2)), budgets=Budgets(load=0.05)) or "")
+        assert rejection(with_numbers(item, load=(9.0, 10.0)), budgets=Budgets(load=None)) is None
+
+
+def test_a_provider_that_compiles_may_load_slowly() -> None:
+    there = tried("fp32", 0.5, 0.9, equivalence=proof(provider="openvino"))
+    assert rejection(with_numbers(there, load=(9.0, 10.0))) is None
