@@ -12,6 +12,7 @@ from typing import Any
 
 from artifactctl.crew import Crew
 from artifactctl.errors import ArtifactctlError
+from artifactctl.folder import digest
 from artifactctl.project import Bound, Equivalence, ModelConfig, Source
 from artifactctl.providers import CPU
 from artifactctl.records import Candidate, LatencyReport, ReferenceModel, Session
@@ -37,12 +38,14 @@ class Interval:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`time`, `load` and `first` (the first run) are of the candidate divided by those of the source."""
+    """`time`, `load`, `first` (the first run) and `answer` (both together) are of the candidate divided by those of
+    the source."""
 
     status: str
     time: Interval | None = None
     load: Interval | None = None
     first: float | None = None
+    answer: Interval | None = None
     error: float | None = None
     note: str = ""
 
@@ -54,10 +57,18 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Judge:
+    """Of one model at one bound. `timed` is shared by the judges of all bounds: a model is timed once."""
+
     reference: ReferenceModel
     crew: Crew
     rounds: int
     budget_s: float
+    timed: dict[tuple[str, str], LatencyReport]
+
+    def at(self, bound: float) -> Judge:
+        source = self.reference.source
+        config = replace(source.config, equivalence=Equivalence(Bound(max_abs=bound)))
+        return replace(self, reference=replace(self.reference, source=replace(source, config=config)))
 
     @property
     def defaults(self) -> Session:
@@ -73,13 +84,17 @@ class Judge:
             error = report.largest("max_error")
             if not report.passed:
                 return Verdict(OUTSIDE, error=error, note=(report.reason or "")[:160])
-            latency = self._times(path, session)
+            key = (digest(path), repr(session))
+            if key not in self.timed:
+                self.timed[key] = self._times(path, session)
+            latency = self.timed[key]
         except ArtifactctlError as failure:
             return Verdict(BROKEN, note=str(failure)[:160])
         time = Interval(*(getattr(latency, key) for key in KEYS))
-        load = Interval(*(latency.load[key] for key in KEYS)) if latency.load else None
+        load, answer = (Interval(*(found[key] for key in KEYS)) if found else None
+                        for found in (latency.load, latency.first_answer))  # fmt: skip
         first = (latency.candidate.first_run_ms or 0.0) / (latency.baseline.first_run_ms or 1.0)
-        return Verdict(SLOWER if time.low > 1 else HOLDS, time, load, first, error)
+        return Verdict(SLOWER if time.low > 1 else HOLDS, time, load, first, answer, error)
 
     def _times(self, path: Path, session: Session) -> LatencyReport:
         reference, terms = self.reference, Terms(LIMIT, CONFIDENCE, self.budget_s)

@@ -236,6 +236,18 @@ def test_a_slower_load_is_refused_unless_it_is_allowed() -> None:
         assert rejection(with_numbers(item, load=(9.0, 10.0)), budgets=Budgets(load=None)) is None
 
 
+def test_a_slower_load_may_be_paid_for_by_the_first_run() -> None:
+    def item(low: float, high: float, answer: float) -> Tried:
+        found = with_numbers(tried("fp32", low, high), load=(1.5, 1.9))
+        assert found.latency
+        answers = {"ratio": answer, "ratio_low": answer - 0.1, "ratio_high": answer + 0.1}
+        return replace(found, latency=replace(found.latency, first_answer=answers))
+
+    assert rejection(item(0.2, 0.3, 0.5)) is None
+    assert "slower to load" in (rejection(item(0.2, 0.3, 0.95)) or "")
+    assert "slower to load" in (rejection(item(0.9, 1.1, 0.5)) or "")
+
+
 def test_a_provider_that_compiles_may_load_slowly() -> None:
     there = tried("fp32", 0.5, 0.9, equivalence=proof(provider="openvino"))
     assert rejection(with_numbers(there, load=(9.0, 10.0))) is None
