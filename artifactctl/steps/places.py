@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from artifactctl import runtimes
 from artifactctl.crew import Crew
-from artifactctl.errors import NotEquivalent, SourceError
+from artifactctl.errors import ArtifactctlError, NotAvailable, NotEquivalent, SourceError
 from artifactctl.project import Say
 from artifactctl.providers import CPU, PROVIDERS
 from artifactctl.records import SOURCE_RECIPE, Candidate, ReferenceModel, Session, Tried
@@ -32,9 +32,8 @@ def other_places(reference: ReferenceModel, crew: Crew, say: Say) -> tuple[list[
         there = replace(reference, session=session_for(name, crew, config.options_on(name)))
         try:
             found.append(find_level(there, crew))
-        except (SourceError, NotEquivalent) as error:
-            why = str(error).splitlines()[0][:LONGEST_REASON]
-            refused.append(Tried(replace(reference_form(reference), path=None, failure=why), own=there))
+        except (SourceError, NotEquivalent, NotAvailable) as error:
+            refused.append(_refused(reference_form(reference), there, error))
     return found, refused
 
 
@@ -52,7 +51,15 @@ def everywhere(reference: ReferenceModel, tried: list[Tried], crew: Crew, say: S
 
 def _on(place: ReferenceModel, item: Tried, crew: Crew) -> Tried:
     own = replace(item.own, session=place.session) if item.own else place
-    return Tried(item.candidate, prove(own, item.candidate, crew), own=own)
+    try:
+        return Tried(item.candidate, prove(own, item.candidate, crew), own=own)
+    except NotAvailable as error:  # it runs some of the nodes only
+        return _refused(item.candidate, own, error)
+
+
+def _refused(candidate: Candidate, place: ReferenceModel, error: ArtifactctlError) -> Tried:
+    why = str(error).splitlines()[0][:LONGEST_REASON]
+    return Tried(replace(candidate, path=None, failure=why), own=place)
 
 
 def reference_form(reference: ReferenceModel) -> Candidate:

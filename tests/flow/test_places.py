@@ -109,6 +109,30 @@ def test_the_same_file_on_the_machine_that_has_it(
     assert json.loads(done.stdout)["data"]["provider"] == "openvino"
 
 
+def test_a_provider_that_runs_a_part_only_is_no_place(
+    provider_python: Callable[[str], Path], build_packages: Path, tmp_path: Path
+) -> None:
+    """OpenVINO knows no operator of ai.onnx.ml: the build goes on without it, and says why."""
+    weights = numpy_helper.from_array(np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8), "w")
+    line = helper.make_node("LinearRegressor", ["h"], ["y"], domain="ai.onnx.ml", coefficients=[0.5] * 8)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), line]
+    values, answers = (
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, size])] for name, size in (("x", 8), ("y", 1))
+    )
+    graph = helper.make_graph(nodes, "line", values, answers, [weights])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "line.onnx")
+    entry = {"source": {"onnx": "line.onnx"}, "optimize": {"recipes": ["fp32"]}, "providers": ["cpu", "openvino"]}
+    config = {"schema_version": 1, "models": {"line": entry}}
+    (tmp_path / "artifactctl.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    env = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(build_packages)])}
+    done = run_cli("build", "--json", cwd=tmp_path, env=env, python=provider_python("openvino"))
+    assert done.code == 0, done.err
+    found = [item for item in done.json["data"]["artifacts"][0]["candidates"] if item["provider"] == "openvino"]
+    assert found
+    assert all(item["status"] == "rejected" and "CPUExecutionProvider" in item["reason"] for item in found)
+
+
 def test_a_build_without_it_is_of_what_is_here(there: Path, cli: Cli, tmp_path: Path) -> None:
     """The next version, built elsewhere, is timed against the one before as that was chosen, or says why not."""
     found = cli("-C", str(there), "build", "--force", "--output", str(tmp_path / "artifacts"), "--json")
