@@ -39,13 +39,17 @@ def other_places(reference: ReferenceModel, crew: Crew, say: Say) -> tuple[list[
 
 def everywhere(reference: ReferenceModel, tried: list[Tried], crew: Crew, say: Say) -> list[Tried]:
     """Each candidate that holds, on every place; there the source itself too: what is rewritten for ONNX Runtime's own
-    kernels may be what another provider would have known by its pieces."""
-    places, found = other_places(reference, crew, say)
-    found += [Tried(reference_form(reference), place.itself, own=place) for place in places]
+    kernels may be what another provider would have known by its pieces. It comes behind the simplest recipe: whoever
+    falls back to the build's own provider is better off with that."""
+    places, sources = other_places(reference, crew, say)
+    sources += [Tried(reference_form(reference), place.itself, own=place) for place in places]
+    found = list[Tried]()
     for item in tried:
         found.append(item)
         if item.equivalence and item.equivalence.proves_something:
             found += [_on(place, item, crew) for place in places]
+        if item is tried[0]:
+            found += sources
     return found
 
 
