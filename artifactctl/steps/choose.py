@@ -111,17 +111,25 @@ def choose(tried: list[Tried], source: Tried, rules: Rules, faster: Better) -> C
         for item in tried
     ]
     better = {"latency": faster, "size": _smaller, "memory": _leaner, "load": _loads_faster}[rules.objective]
-    best: Tried | None = None
-    for item in judged:
-        if item.status != "rejected" and (best is None or better(item, best)):
-            best = item
+    best = _best(judged, better)
     if best is None:
         reason = "no recipe holds, so the source itself in reference form is the honest choice"
         chosen = replace(source, status="chosen", reason=reason)
         return Choice(chosen, (*judged, chosen))
-    shown = [item if item.status == "rejected" else _verdict(item, best, rules) for item in judged]
+    at_home = best if best.provider == rules.provider else _best(judged, better, rules.provider)
+    shown = [item if item.status == "rejected" else _verdict(item, best, at_home, rules) for item in judged]
     chosen = next(item for item in shown if item.status == "chosen")
     return Choice(chosen, (*shown, replace(source, status="eligible", reason="kept only when no recipe holds")))
+
+
+def _best(judged: list[Tried], better: Better, provider: str | None = None) -> Tried | None:
+    """Of all, or of those on one provider."""
+    best: Tried | None = None
+    for item in judged:
+        allowed = item.status != "rejected" and provider in (None, item.provider)
+        if allowed and (best is None or better(item, best)):
+            best = item
+    return best
 
 
 def choose_again(tried: list[Tried], source: Tried, recorded: Sequence[Mapping[str, Any]]) -> Choice | str:
@@ -172,8 +180,14 @@ def _loads_faster(item: Tried, best: Tried) -> bool:
     return one is not None and other is not None and one["ratio_high"] < other["ratio_low"]
 
 
-def _verdict(item: Tried, best: Tried, rules: Rules) -> Tried:
+def _verdict(item: Tried, best: Tried, at_home: Tried | None, rules: Rules) -> Tried:
+    """`at_home` is the best on the build's own provider: what whoever lacks the chosen one is best off with."""
     better = {"latency": "faster", "size": "smaller", "memory": "leaner", "load": "faster to load"}[rules.objective]
+    if item is not best and item is at_home:
+        shipped = item.candidate.recipe == best.candidate.recipe
+        how = "it is the same file" if shipped else f"build --provider {rules.provider} ships it"
+        reason = f"the best on {rules.provider}, for machines without {best.provider}: {how}"
+        return replace(item, status="eligible", reason=reason)
     if item is not best:
         reason = f"equivalent and not proved slower; {name_of(best)} is simpler, or proved {better}"
         return replace(item, status="eligible", reason=reason)

@@ -248,6 +248,18 @@ def test_a_slower_load_may_be_paid_for_by_the_first_run() -> None:
     assert "slower to load" in (rejection(item(0.9, 1.1, 0.5)) or "")
 
 
+@pytest.mark.parametrize(("recipe", "said"), [("fp32", "the same file"), ("slim", "build --provider cpu ships it")])
+def test_the_best_at_home_is_named_where_another_provider_wins(recipe: str, said: str) -> None:
+    """For machines that lack what was chosen."""
+    there = tried("fp32", 0.3, 0.4, equivalence=proof(provider="openvino"))
+    home = [tried("fp32", 0.8, 0.9), tried("slim", 0.6, 0.7 if recipe == "slim" else 0.95)]
+    choice = choose([home[0], there, home[1]], tried("source"))
+    assert (choice.chosen.candidate.recipe, choice.chosen.provider) == ("fp32", "openvino")
+    (named,) = [item for item in choice.tried if item.reason.startswith("the best on cpu")]
+    assert (named.candidate.recipe, named.status) == (recipe, "eligible")
+    assert said in named.reason
+
+
 def test_a_provider_that_compiles_may_load_slowly() -> None:
     there = tried("fp32", 0.5, 0.9, equivalence=proof(provider="openvino"))
     assert rejection(with_numbers(there, load=(9.0, 10.0))) is None
