@@ -10,7 +10,7 @@ from typing import Any
 from artifactctl.project import ModelConfig
 from artifactctl.providers import CPU, PROVIDERS
 
-RECIPES_VERSION = 3  # part of a build's inputs: raise it when a recipe, or auto, gives other models than before
+RECIPES_VERSION = 4  # part of a build's inputs: raise it when a recipe, or auto, gives other models than before
 
 Facts = Mapping[str, Any]  # what backends/facts.py found in the graph
 
@@ -195,6 +195,18 @@ RECIPES = {
             "any model",
             any_precision=True,
             package="onnxslim",
+        ),
+        Recipe(
+            "peephole",
+            (
+                # without onnxoptimizer, which breaks some models and holds large ones six times over
+                OlivePass("folding by onnxscript", "OnnxPeepholeOptimizer", {"onnxoptimizer_optimize": False}),
+                _ALGEBRA,
+                _LAYOUT,
+                _ORT_EXTENDED,
+            ),
+            "any model",
+            any_precision=True,
         ),
         Recipe(
             "fp16",

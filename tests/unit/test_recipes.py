@@ -22,10 +22,20 @@ from artifactctl.recipes import (
 )
 
 PLAIN = ModelConfig("m", Source("onnx", "m.onnx"))
-LEAN = ["fp32", "transformer", "slim", "fp16", "int8-dynamic"]
+LEAN = ["fp32", "transformer", "slim", "peephole", "fp16", "int8-dynamic"]
 SHAPES = ({"x": (1, 8)}, {"x": (4, 8)})
 SIMPLEST_FIRST = [
-    *("fp32", "fp32-fixed", "transformer", "slim", "fp16", "fp16-mixed", "int8-dynamic", "int8-dynamic-all"),
+    *(
+        "fp32",
+        "fp32-fixed",
+        "transformer",
+        "slim",
+        "peephole",
+        "fp16",
+        "fp16-mixed",
+        "int8-dynamic",
+        "int8-dynamic-all",
+    ),
     *("int8-static", "int8-static-entropy", "int8-static-percentile", "int8-partial", "int4", "int4-128"),
 ]
 FACTS: dict[str, Any] = {"precision": "fp32", "weighted": {"MatMul": 2}, "free": ["batch"], "shapes": False}
@@ -96,13 +106,15 @@ def test_the_schema_knows_the_same_recipes() -> None:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "int8", "fp64"])
-@pytest.mark.parametrize("name", ["fp32", "slim"])
+@pytest.mark.parametrize("name", ["fp32", "slim", "peephole"])
 def test_what_applies_to_any_model(name: str, precision: str) -> None:
     recipe = replace(RECIPES[name], package=None)
     assert recipe.refusal(FACTS | {"precision": precision, "weighted": {}}) is None
 
 
-@pytest.mark.parametrize("name", [name for name in SIMPLEST_FIRST if name not in ("fp32", "fp32-fixed", "slim")])
+@pytest.mark.parametrize(
+    "name", [name for name in SIMPLEST_FIRST if name not in ("fp32", "fp32-fixed", "slim", "peephole")]
+)
 def test_the_others_need_float32_weights(name: str) -> None:
     assert RECIPES[name].refusal(FACTS | {"attention": 1}) is None
     refusal = RECIPES[name].refusal(FACTS | {"precision": "fp16"})
