@@ -67,7 +67,7 @@ def test_a_warm_build_gives_the_same_bytes_and_loads_no_olive(cold: tuple[Path, 
     (broken / "__init__.py").write_text("raise ImportError('nobody may load it')\n")
     place, path = project(tmp_path / "p", "auto"), os.pathsep.join((str(broken.parent), str(ROOT)))
     done, found = build(place, home, PYTHONPATH=path)
-    assert done.err.count("taken from the cache") == 3  # fp32, slim and fp16; nothing else applies
+    assert done.err.count("taken from the cache") == 4  # fp32, slim, peephole and fp16; nothing else applies
     assert "optimizing" not in done.err
     demand_same(artifact, found)
     assert entries(home) == before
@@ -89,7 +89,7 @@ def test_a_flipped_byte_is_said_and_mended(cold: tuple[Path, Path], tmp_path: Pa
             path.chmod(0o644)
             path.write_bytes(content)
     done, found = build(project(tmp_path / "p", "auto"), home)
-    assert done.err.count("warning: an entry of the cache is damaged (model/model.onnx was changed)") == 3
+    assert done.err.count("warning: an entry of the cache is damaged (model/model.onnx was changed)") == 4
     assert "taken from the cache" not in done.err
     demand_same(artifact, found)
     assert entries(home) == before
@@ -148,14 +148,14 @@ def test_info_and_clear(cold: tuple[Path, Path], tmp_path: Path, cli: Callable[.
     env = environment(home)
     shown = cli("cache", "info", "--json", env=env)
     assert schema.problems(shown.json, "report") == []
-    assert shown.json["data"]["entries"] == 3
+    assert shown.json["data"]["entries"] == 4
     assert shown.json["data"]["path"] == str(home)
     assert str(home) in cli("cache", "info", env=env).out
     assert cli("cache", "info", "--older-than", "3", env=env).code == 2
-    assert cli("cache", "clear", "--older-than", "3", "--json", env=env).json["data"]["kept"] == 3
+    assert cli("cache", "clear", "--older-than", "3", "--json", env=env).json["data"]["kept"] == 4
     cleared = cli("cache", "clear", "--json", env=env)
     assert schema.problems(cleared.json, "report") == []
-    assert cleared.json["data"]["removed"] == 3
+    assert cleared.json["data"]["removed"] == 4
     assert cli("cache", "info", "--json", env=env).json["data"]["entries"] == 0
     home.chmod(0o777)
     refused = cli("cache", "clear", env=env)
