@@ -15,7 +15,6 @@ from artifactctl.project import Budgets
 from artifactctl.records import Choice, LatencyReport, Tried
 
 SLOWER_MARGIN = 0.01  # what is lost here is regained nowhere
-LOAD_DOUBT = 0.05  # an estimate that is over the limit by this much counts, proved or not: what is unclear is refused
 SMALLER = 0.99  # by so much must a file, or memory, be smaller to count
 Better = Callable[[Tried, Tried], bool]
 LARGER_MARGIN = 0.10  # a file may grow by this much without a gain in speed
@@ -62,17 +61,15 @@ def rejection(tried: Tried, rules: Rules) -> str | None:
         return f"not proved faster than the source on {rules.provider}"
     if _loads_slower(tried, rules) and not (faster and _answers_sooner(latency)):
         gain = "; its runs are proved faster, and load: {max_regression: null} takes it for that" if faster else ""
-        return f"slower to load than the source{gain}"
+        return f"slower to load than the source, proved in pairs{gain}"
     larger = (candidate.size_bytes or 0) > latency.baseline.size_bytes * (1 + LARGER_MARGIN)
     return "larger than the source, and not proved faster" if larger and not faster else None
 
 
 def _loads_slower(tried: Tried, rules: Rules) -> bool:
-    """By more than is allowed; other providers compile, and are chosen for what they then save."""
+    """Proved so, by more than is allowed; other providers compile, and are chosen for what they then save."""
     load, most = tried.latency.load if tried.latency else None, rules.budgets.load
-    if load is None or most is None or tried.provider != rules.provider:
-        return False
-    return load["ratio_low"] > 1 + most or load["ratio"] > 1 + most + LOAD_DOUBT
+    return bool(load and most is not None and tried.provider == rules.provider and load["ratio_low"] > 1 + most)
 
 
 def _answers_sooner(latency: LatencyReport) -> bool:

@@ -229,10 +229,9 @@ def test_budgets_reject() -> None:
 def test_a_slower_load_is_refused_unless_it_is_allowed() -> None:
     slow, fast = tried("fp32"), tried("fp32", 0.5, 0.9)
     for item in (slow, fast):
-        assert "slower to load" in (rejection(with_numbers(item, load=(1.01, 1.02))) or "")
-        assert "slower to load" in (rejection(with_numbers(item, load=(0.9, 1.3))) or "")
-        assert rejection(with_numbers(item, load=(0.9, 1.15))) is None
-        assert rejection(with_numbers(item, load=(1.01, 1.1)), budgets=Budgets(load=0.05)) is None
+        assert "slower to load" in (rejection(with_numbers(item, load=(1.01, 1.2))) or "")
+        assert rejection(with_numbers(item, load=(0.9, 1.2))) is None
+        assert rejection(with_numbers(item, load=(1.01, 1.2)), budgets=Budgets(load=0.05)) is None
         assert "slower to load" in (rejection(with_numbers(item, load=(1.06, 1.2)), budgets=Budgets(load=0.05)) or "")
         assert rejection(with_numbers(item, load=(9.0, 10.0)), budgets=Budgets(load=None)) is None
 
