@@ -15,6 +15,7 @@ from artifactctl.records import Candidate, LatencyReport, ReferenceModel, Sessio
 
 ROUND_S, ROUND_TRIPLES = 0.2, 40  # of timed runs in one process, whichever ends first
 CHOICE_LIMIT, CHOICE_ROUNDS = 0.03, 14  # between a candidate and its source, where a tie is an answer too
+SLOWER_LOAD = 0.03  # a load that looks slower by so much is looked at again
 PEAKS, PEAK_S = 3, 0.6  # processes of which the memory is taken, and seconds for all; a slow model gets fewer
 CHOICE_PATIENCE = 5  # budgets that the fewest rounds may take there: nothing else can decide
 
@@ -43,6 +44,7 @@ class Duel:
     most_rounds: int = gate.LOOKS[-1]
     patience: int = 1
     which: bool = False  # it ends when it is proved which of the two is faster
+    loads: bool = False  # it goes on while a load that looks slower is not proved to be
 
     def task(self) -> dict[str, Any]:
         sessions = {"candidate": self.session, "baseline": self.baseline_session or self.session}
@@ -64,7 +66,7 @@ def measure(reference: ReferenceModel, tried: Tried, source: Session, budget_s: 
     terms = Terms(CHOICE_LIMIT, reference.source.config.latency.confidence, budget_s)
     duel = Duel(
         candidate.path, reference.path, sample, reference.session, reference.seed, terms, source,
-        most_rounds=CHOICE_ROUNDS, patience=CHOICE_PATIENCE,
+        most_rounds=CHOICE_ROUNDS, patience=CHOICE_PATIENCE, loads=True,
     )  # fmt: skip
     try:
         rounds, seconds = fight(duel, crew)
@@ -107,6 +109,8 @@ def fight(duel: Duel, crew: Crew) -> tuple[list[dict[str, Any]], float]:
             if not rounds[-1]["times_ns"]:
                 return rounds, time.monotonic() - started
         judged = gate.judge(triples_of(rounds), terms.limit, terms.confidence)
+        if duel.loads and _load_is_unclear(rounds, terms.confidence):
+            continue
         if judged.verdict != verdicts.NOT_PROVEN or (duel.which and not judged.ratio_low <= 1 <= judged.ratio_high):
             break
     return rounds, time.monotonic() - started
@@ -163,6 +167,11 @@ def _why_not_proven(terms: Terms, rounds: list[dict[str, Any]], detection: float
     if len(rounds) < gate.MIN_ROUNDS or detection is None:
         return f"{len(rounds)} rounds of at least {gate.MIN_ROUNDS} fitted into the budget of {terms.budget_s:g} s"
     return f"the smallest slow-down it could have seen is {detection:.1%}, the limit {terms.limit:.1%}"
+
+
+def _load_is_unclear(rounds: list[dict[str, Any]], confidence: float) -> bool:
+    load = _ratio_of(rounds, confidence, "load_ns")
+    return load is not None and load["ratio"] > 1 + SLOWER_LOAD and load["ratio_low"] <= 1
 
 
 def _ratio_of(rounds: list[dict[str, Any]], confidence: float, *keys: str) -> dict[str, float] | None:
