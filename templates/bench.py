@@ -57,8 +57,8 @@ def one_round(task: dict[str, Any], seed: int) -> dict[str, Any]:
     runs, firsts, padding = {}, {}, []
     for side in order:
         padding.append(np.ones(dice.randrange(1, PADDING), np.uint8))
-        session, taken = load(task, side)
-        loads[side].append(taken)
+        session, spent = load(task, side)
+        loads[side].append(spent)
         runs[side] = core.prepare(session, feeds)
     for side in order:
         firsts[side] = timed(runs[side], 1)
