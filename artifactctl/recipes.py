@@ -153,6 +153,12 @@ def _partial(name: str, whole: Recipe) -> Recipe:
     return replace(whole, name=name, passes=(*before, step), instead_of=whole.name)
 
 
+def _simplified(name: str, step: OlivePass, package: str | None = None) -> Recipe:
+    """By another's rewrites, then by ours."""
+    passes = (step, _ALGEBRA, _LAYOUT, _ORT_EXTENDED)
+    return Recipe(name, passes, "any model", any_precision=True, package=package)
+
+
 def _int4(name: str, block: int) -> Recipe:
     settings = {"bits": 4, "block_size": block, "is_symmetric": True}
     step = OlivePass(f"int4 weights in blocks of {block}", "OnnxBlockWiseRtnQuantization", settings, fills=("inside",))
@@ -189,24 +195,10 @@ RECIPES = {
             "attention in float32",
             suits=lambda facts: bool(facts["attention"]),
         ),
-        Recipe(
-            "slim",
-            (OlivePass("simplification by onnxslim", "OnnxSlimPass", {}), _ALGEBRA, _LAYOUT, _ORT_EXTENDED),
-            "any model",
-            any_precision=True,
-            package="onnxslim",
-        ),
-        Recipe(
-            "peephole",
-            (
-                # without onnxoptimizer, which breaks some models and holds large ones six times over
-                OlivePass("folding by onnxscript", "OnnxPeepholeOptimizer", {"onnxoptimizer_optimize": False}),
-                _ALGEBRA,
-                _LAYOUT,
-                _ORT_EXTENDED,
-            ),
-            "any model",
-            any_precision=True,
+        _simplified("slim", OlivePass("simplification by onnxslim", "OnnxSlimPass", {}), package="onnxslim"),
+        # without onnxoptimizer, which breaks some models and holds large ones six times over
+        _simplified(
+            "peephole", OlivePass("folding by onnxscript", "OnnxPeepholeOptimizer", {"onnxoptimizer_optimize": False})
         ),
         Recipe(
             "fp16",
