@@ -23,6 +23,7 @@ class OlivePass:
     required: bool = True
     for_cpu: bool | None = None  # True: only where no other provider is named, False: only where one is, None: always
     below_opset: int | None = None  # only for models of an older opset than this one
+    hungry: bool = False  # holds a model six times over, so large ones go without it
     must_add: frozenset[str] = frozenset()  # at least one of these operators, or it did nothing to speak of
     fills: tuple[str, ...] = ()  # settings that depend on the model and its samples: steps/ingredients.py
 
@@ -52,7 +53,7 @@ class Recipe:
 
 
 def _rewrite(name: str) -> OlivePass:
-    return OlivePass(name, "OnnxOptimizerPasses", {"rewrites": [name]}, required=False)
+    return OlivePass(name, "OnnxOptimizerPasses", {"rewrites": [name]}, required=False, hungry=True)
 
 
 _ORT_EXTENDED = OlivePass(
@@ -98,9 +99,8 @@ _HALF = {"keep_io_types": True}
 _FOLDED = OlivePass(
     "preparation for quantization", "OnnxQuantizationPreprocess", {"skip_symbolic_shape": True}, required=False
 )
-_OPSET_13 = OlivePass(  # the first with scales for each channel
-    "conversion to opset 13", "OnnxOpVersionConversion", {"target_opset": 13}, below_opset=13
-)
+# the first with scales for each channel
+_OPSET_13 = OlivePass("conversion to opset 13", "OnnxOpVersionConversion", {"target_opset": 13}, below_opset=13)
 _FUSED = frozenset({"Attention", "MultiHeadAttention", "SkipLayerNormalization", "EmbedLayerNormalization"})
 _FUSED |= {"LayerNormalization", "SimplifiedLayerNormalization", "BiasGelu", "FastGelu", "Gelu", "RotaryEmbedding"}
 # Operators that int8 kernels make faster, and those between them that pass int8 on. Not Softmax, norms and the like:
@@ -111,6 +111,7 @@ _STATIC_OPERATORS = [
     *("Split", "Slice", "Pad"),
 ]
 LAYERS = ("Conv", "MatMul", "Gemm")
+_PRODUCTS = frozenset(LAYERS)
 # they give no value that was not there before: what is int8 before them is the same int8 behind them
 CARRIERS = ("Relu", "Clip", "MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten")
 
@@ -164,8 +165,6 @@ def _int4(name: str, block: int) -> Recipe:
     step = OlivePass(f"int4 weights in blocks of {block}", "OnnxBlockWiseRtnQuantization", settings, fills=("inside",))
     return Recipe(name, (step,), "float32 weights in MatMul or Gather", frozenset({"MatMul", "Gather"}), auto=False)
 
-
-_PRODUCTS = frozenset(LAYERS)
 
 _STATIC = _static("int8-static", "MinMax", auto=True)
 

@@ -236,7 +236,6 @@ class LatencyReport:
     against: str = "source"
     reason: str = ""  # why nothing is proved
     load: Mapping[str, float] | None = None  # ratio of the times to load, with its interval
-    first_answer: Mapping[str, float] | None = None  # the same of load and first run together
     sample: Mapping[str, Any] = field(default_factory=dict)  # what was timed: kind and sizes
     raw: tuple[Mapping[str, Any], ...] = ()
 

@@ -173,7 +173,7 @@ def missed(rows: list[Row], means: dict[str, float], bound: float, allowed: str)
     for row in rows:
         own = row.verdicts[AUTO]
         if row.provider == "cpu" and own.load and own.load.low > 1:  # other providers compile: theirs is only shown
-            found.append(f"{row.name}: loads slower than its source, {own.load}; first answer {own.answer}")
+            found.append(f"{row.name}: loads slower than its source, {own.load}")
     return [f"at {bound:g}: {line}" for line in found]
 
 

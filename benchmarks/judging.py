@@ -38,14 +38,12 @@ class Interval:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`time`, `load`, `first` (the first run) and `answer` (both together) are of the candidate divided by those of
-    the source."""
+    """`time`, `load` and `first` (the first run) are of the candidate divided by those of the source."""
 
     status: str
     time: Interval | None = None
     load: Interval | None = None
     first: float | None = None
-    answer: Interval | None = None
     error: float | None = None
     note: str = ""
 
@@ -91,10 +89,9 @@ class Judge:
         except ArtifactctlError as failure:
             return Verdict(BROKEN, note=str(failure)[:160])
         time = Interval(*(getattr(latency, key) for key in KEYS))
-        load, answer = (Interval(*(found[key] for key in KEYS)) if found else None
-                        for found in (latency.load, latency.first_answer))  # fmt: skip
+        load = Interval(*(latency.load[key] for key in KEYS)) if latency.load else None
         first = (latency.candidate.first_run_ms or 0.0) / (latency.baseline.first_run_ms or 1.0)
-        return Verdict(SLOWER if time.low > 1 else HOLDS, time, load, first, answer, error)
+        return Verdict(SLOWER if time.low > 1 else HOLDS, time, load, first, error)
 
     def _times(self, path: Path, session: Session) -> LatencyReport:
         reference, terms = self.reference, Terms(LIMIT, CONFIDENCE, self.budget_s)

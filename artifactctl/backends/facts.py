@@ -34,6 +34,7 @@ def recipe_facts(path: str) -> dict[str, Any]:
     return {
         "precision": whole["precision"],
         "external_data": whole["external_data"],
+        "large": graph.stored_size(model) > graph.EXTERNAL_OVER_BYTES,
         "weighted": dict(Counter(node.op_type for node in model.graph.node if weight_of(node, weights))),
         "free": [f"{size or f'{name}:{axis}'}" for name, axis, size in free if not isinstance(size, int)],
         "inputs": inputs,

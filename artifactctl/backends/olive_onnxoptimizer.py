@@ -12,9 +12,6 @@ from olive.passes import Pass
 from olive.passes.onnx.common import get_external_data_config, model_proto_to_olive_model
 from olive.passes.pass_config import PassConfigParam
 
-from artifactctl.backends import graph
-from artifactctl.errors import OptimizeError
-
 
 class OnnxOptimizerPasses(Pass):  # type: ignore[misc]
     """Apply the named onnxoptimizer rewrites, and no others."""
@@ -25,9 +22,6 @@ class OnnxOptimizerPasses(Pass):  # type: ignore[misc]
         return {"rewrites": names, **get_external_data_config()}
 
     def _run_for_config(self, model: Any, config: Any, output_model_path: str) -> ONNXModelHandler:
-        source = Path(model.model_path)
-        if graph.stored_size(graph.load(source, with_data=False)) > graph.EXTERNAL_OVER_BYTES:
-            raise OptimizeError("onnxoptimizer would hold a model of this size six times over")
-        target = resolve_onnx_path(output_model_path, source.name)
+        target = resolve_onnx_path(output_model_path, Path(model.model_path).name)
         rewritten = onnxoptimizer.optimize(model.load_model(), list(config.rewrites))
         return model_proto_to_olive_model(rewritten, target, config)

@@ -59,7 +59,7 @@ def rejection(tried: Tried, rules: Rules) -> str | None:
     faster = latency.ratio_high is not None and latency.ratio_high < 1
     if tried.provider != rules.provider and not faster:
         return f"not proved faster than the source on {rules.provider}"
-    if _loads_slower(tried, rules) and not (faster and _answers_sooner(latency)):
+    if _loads_slower(tried, rules):
         gain = "; its runs are proved faster, and load: {max_regression: null} takes it for that" if faster else ""
         return f"slower to load than the source, proved in pairs{gain}"
     larger = (candidate.size_bytes or 0) > latency.baseline.size_bytes * (1 + LARGER_MARGIN)
@@ -70,11 +70,6 @@ def _loads_slower(tried: Tried, rules: Rules) -> bool:
     """Proved so, by more than is allowed; other providers compile, and are chosen for what they then save."""
     load, most = tried.latency.load if tried.latency else None, rules.budgets.load
     return bool(load and most is not None and tried.provider == rules.provider and load["ratio_low"] > 1 + most)
-
-
-def _answers_sooner(latency: LatencyReport) -> bool:
-    """The first run pays for the load."""
-    return latency.first_answer is not None and latency.first_answer["ratio_high"] < 1
 
 
 def _over_budget(tried: Tried, latency: LatencyReport, budgets: Budgets) -> str | None:

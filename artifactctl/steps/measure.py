@@ -155,8 +155,7 @@ def report_of(
         baseline=_timing(rounds, 1, "baseline", sizes[1]),
         against=terms.against,
         reason=_why_not_proven(terms, rounds, detection) if verdict == verdicts.NOT_PROVEN else "",
-        load=_ratio_of(whole, terms.confidence, "load_ns"),
-        first_answer=_ratio_of(whole, terms.confidence, "load_ns", "first_ns"),
+        load=_load_ratio(whole, terms.confidence),
         raw=tuple(rounds),
     )
 
@@ -170,17 +169,16 @@ def _why_not_proven(terms: Terms, rounds: list[dict[str, Any]], detection: float
 
 
 def _load_is_unclear(rounds: list[dict[str, Any]], confidence: float) -> bool:
-    load = _ratio_of(rounds, confidence, "load_ns")
+    load = _load_ratio(rounds, confidence)
     return load is not None and load["ratio"] > 1 + SLOWER_LOAD and load["ratio_low"] <= 1
 
 
-def _ratio_of(rounds: list[dict[str, Any]], confidence: float, *keys: str) -> dict[str, float] | None:
-    """Of the sum of times that each round has once, candidate by baseline, with its interval; None below the fewest
-    rounds."""
+def _load_ratio(rounds: list[dict[str, Any]], confidence: float) -> dict[str, float] | None:
+    """Candidate by baseline, with its interval; None below the fewest rounds."""
     if len(rounds) < gate.MIN_ROUNDS:
         return None
     sides = ("candidate", "baseline", "again")
-    times = [[tuple(float(sum(entry[key][side] for key in keys)) for side in sides)] for entry in rounds]
+    times = [[tuple(float(entry["load_ns"][side]) for side in sides)] for entry in rounds]
     found = gate.judge(cast("list[list[gate.Triple]]", times), 0.0, confidence)
     return {"ratio": found.ratio, "ratio_low": found.ratio_low, "ratio_high": found.ratio_high}
 

@@ -71,8 +71,7 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
             continue
         if step.for_cpu is False and not elsewhere:
             continue
-        if step.for_cpu and elsewhere:
-            why = f"it fuses for the CPU, and the model must also run on {', '.join(elsewhere)}"
+        if why := left_out(step, kitchen.pantry.facts, elsewhere):
             results.append(PassResult(step.label, "left-out", why))
             continue
         target = scratch / "recipes" / name / str(position)
@@ -115,6 +114,12 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
             return Candidate(name, None, precision, passes=tuple(results), failure=reason)
     finished = _finish(name, current, precision, results, scratch, crew)
     return replace(finished, stages=tuple(stages), fixed=fixed, curve=curve)
+
+
+def left_out(step: recipes.OlivePass, facts: recipes.Facts, elsewhere: Sequence[str]) -> str | None:
+    if step.for_cpu and elsewhere:
+        return f"it fuses for the CPU, and the model must also run on {', '.join(elsewhere)}"
+    return "it would hold a model of this size six times over" if step.hungry and facts["large"] else None
 
 
 def _plain_input(kitchen: Kitchen) -> Path:

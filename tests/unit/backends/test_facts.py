@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from artifactctl.backends.facts import recipe_facts, would_saturate
 from tests.conftest import MODELS
-from tests.unit.backends.small import floats, model, node, write
+from tests.unit.backends.small import floats, ints, model, node, write
 
 
 def test_an_encoder_is_a_transformer() -> None:
@@ -27,6 +28,18 @@ def test_a_softmax_over_answers_is_no_attention(tmp_path: Path) -> None:
     nodes = [node("MatMul", ["x", "x"], ["p"]), node("Softmax", ["p"], ["s"]), node("MatMul", ["s", "w"], ["y"])]
     made = model(nodes, [floats("x", 4, 4)], [floats("y", 4, 4)], {"w": np.ones((4, 4), np.float32)})
     assert recipe_facts(write(made, tmp_path / "m.onnx"))["attention"] == 0
+
+
+@pytest.mark.parametrize(("rows", "large"), [(1_000_000, False), (2_000_000, True)])
+def test_what_is_large(rows: int, large: bool, tmp_path: Path) -> None:
+    """By what is stored, though most of it lies beside the file and is not read."""
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[rows, 256], data_location=TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="w.bin")
+    made = model([node("Gather", ["w", "i"], ["y"])], [ints("i", 1)], [floats("y", 1, 256)], {})
+    made.graph.initializer.append(weight)
+    with (tmp_path / "w.bin").open("wb") as data:
+        data.truncate(rows * 256 * 4)
+    assert recipe_facts(write(made, tmp_path / "m.onnx"))["large"] is large
 
 
 @pytest.mark.parametrize(

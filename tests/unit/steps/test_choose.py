@@ -236,18 +236,6 @@ def test_a_slower_load_is_refused_unless_it_is_allowed() -> None:
         assert rejection(with_numbers(item, load=(9.0, 10.0)), budgets=Budgets(load=None)) is None
 
 
-def test_a_slower_load_may_be_paid_for_by_the_first_run() -> None:
-    def item(low: float, high: float, answer: float) -> Tried:
-        found = with_numbers(tried("fp32", low, high), load=(1.5, 1.9))
-        assert found.latency
-        answers = {"ratio": answer, "ratio_low": answer - 0.1, "ratio_high": answer + 0.1}
-        return replace(found, latency=replace(found.latency, first_answer=answers))
-
-    assert rejection(item(0.2, 0.3, 0.5)) is None
-    assert "slower to load" in (rejection(item(0.2, 0.3, 0.95)) or "")
-    assert "slower to load" in (rejection(item(0.9, 1.1, 0.5)) or "")
-
-
 @pytest.mark.parametrize(("recipe", "said"), [("fp32", "the same file"), ("slim", "build --provider cpu ships it")])
 def test_the_best_at_home_is_named_where_another_provider_wins(recipe: str, said: str) -> None:
     """For machines that lack what was chosen."""

@@ -97,6 +97,7 @@ def test_an_olive_file_is_cached_where_it_names_nothing_outside(
         (Candidate("r", Path("m"), "fp32", passes=(CHANGED,)), True),
         (Candidate("r", None, "fp32", passes=(UNCHANGED,), failure="changed nothing"), True),
         (Candidate("r", None, "fp32", failure="does not apply"), False),
+        (Candidate("r", Path("m"), "fp32", passes=(PassResult("c", "left-out", "no"), CHANGED)), True),
         (Candidate("r", Path("m"), "fp32", passes=(CHANGED, PassResult("c", "failed", "no"))), False),
         (Candidate("r", None, "fp32", passes=(PassResult("c", "failed"),), failure="no", broken=True), False),
         (Candidate("r", None, "fp32", passes=(UNCHANGED,), failure="no", died=True), False),
