@@ -121,14 +121,22 @@ def olive_run(config: str, source: str, folder: str, passes: int | None = None) 
     result = run(asked)
     if not result.has_output_model():
         raise OptimizeError("Olive gave no model; run again with '-v' to see its log")
-    best = Path(result.get_best_candidate().model_path)
-    files = [best] if best.is_file() else sorted(best.glob("*.onnx"))
-    if len(files) != 1:
-        raise OptimizeError(f"Olive gave {len(files)} ONNX files where one is needed")
+    written = _single(result.get_best_candidate().model_path)
     kept = target / "result"
-    shutil.copytree(files[0].parent, kept)
-    written = kept / files[0].name
-    return _outcome(written, Path(source))
+    shutil.copytree(written.parent, kept)
+    return _outcome(kept / written.name, Path(source))
+
+
+def _single(given: str | None) -> Path:
+    """The one ONNX file that passes gave; some split a model, and some write other formats."""
+    best = Path(given or "")
+    files = [best] if best.is_file() else sorted(best.glob("*")) if given else []
+    models = [path for path in files if path.suffix == ".onnx"]
+    if len(models) == 1:
+        return models[0]
+    listed = ", ".join(path.name for path in (models or files)[:MOST_KINDS])
+    what = f"{len(models)} ONNX models where one is needed" if models else "no ONNX model"
+    raise OptimizeError(f"the passes of the Olive file give {what}{f': {listed}' if listed else ''}")
 
 
 def _known_passes(passes: dict[str, Any]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from artifactctl import folder
@@ -234,3 +236,16 @@ def test_an_olive_pass_that_nobody_knows(cli: Cli, project: Path, passes: str, n
         cli, project, 5, "build", "mlp.onnx", "--recipe", "olive:mine.json", names=("olive:mine.json", *names)
     )
     assert "auto" in error["hint"] or "type" in error["hint"]
+
+
+def test_an_olive_file_that_gives_several_models(cli: Cli, project: Path) -> None:
+    model = onnx.load(project / "mlp.onnx")
+    for node in model.graph.node:
+        node.name = f"net.{node.output[0]}.{node.op_type}"
+    onnx.save(model, project / "mlp.onnx")
+    where = {f"net.{node.output[0]}": min(number, 1) for number, node in enumerate(model.graph.node)}
+    (project / "mine.json").write_text(
+        json.dumps({"passes": {"s": {"type": "SplitModel", "split_assignments": where}}})
+    )
+    names = ("olive:mine.json", "2 ONNX models where one is needed", "split_0.onnx", "split_1.onnx")
+    fails(cli, project, 5, "build", "mlp.onnx", "--recipe", "olive:mine.json", names=names)
