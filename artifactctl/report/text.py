@@ -76,7 +76,7 @@ def _built_text(item: ArtifactFolder) -> str:
     noise = meta["reference"]["noise"].get("float64")
     lines += [f"margin    {text}" for text in [margin_text(proof["outputs"], noise, meta)] if text]
     lines += [f"decisions {text}" for text in decision_texts(proof["outputs"], meta)]
-    lines += [f"session   {text}" for text in session_texts(meta["session"])]
+    lines += [f"session   {text}" for text in session_texts(meta)]
     if (accuracy := proof["accuracy"]) and accuracy["drop"] is not None:
         numbers = f"source {accuracy['source']:.4f}, artifact {accuracy['candidate']:.4f}"
         lines.append(f"accuracy  drop {accuracy['drop']:+.4f} ({numbers}, {accuracy['samples']} labelled samples)")
