@@ -7,25 +7,28 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
+from artifactctl.passes import (
+    ALGEBRA,
+    CARRIERS,
+    FOLDED,
+    FUSED,
+    HALF,
+    LAYERS,
+    LAYOUT,
+    LISTED,
+    OPSET_13,
+    ORT_EXTENDED,
+    PRODUCTS,
+    REWRITES,
+    STATIC_OPERATORS,
+    OlivePass,
+)
 from artifactctl.project import ModelConfig
 from artifactctl.providers import CPU, PROVIDERS
 
-RECIPES_VERSION = 4  # part of a build's inputs: raise it when a recipe, or auto, gives other models than before
+RECIPES_VERSION = 5  # part of a build's inputs: raise it when a recipe, or auto, gives other models than before
 
 Facts = Mapping[str, Any]  # what backends/facts.py found in the graph
-
-
-@dataclass(frozen=True, slots=True)
-class OlivePass:
-    label: str
-    type: str
-    config: Mapping[str, Any]
-    required: bool = True
-    for_cpu: bool | None = None  # True: only where no other provider is named, False: only where one is, None: always
-    below_opset: int | None = None  # only for models of an older opset than this one
-    hungry: bool = False  # holds a model six times over, so large ones go without it
-    must_add: frozenset[str] = frozenset()  # at least one of these operators, or it did nothing to speak of
-    fills: tuple[str, ...] = ()  # settings that depend on the model and its samples: steps/ingredients.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,70 +55,6 @@ class Recipe:
         return None
 
 
-def _rewrite(name: str) -> OlivePass:
-    return OlivePass(name, "OnnxOptimizerPasses", {"rewrites": [name]}, required=False, hungry=True)
-
-
-_ORT_EXTENDED = OlivePass(
-    "ONNX Runtime extended graph optimization",
-    "OrtTransformersOptimization",
-    # The pass does nothing without a model type; "bert" with only_onnxruntime is ORT's own optimizer for any model.
-    {"model_type": "bert", "opt_level": 2, "only_onnxruntime": True},
-    required=False,
-    # FusedConv, QLinearConv instead of QDQ: other providers refuse them, and ONNX Runtime fuses at load anyway
-    for_cpu=True,
-)
-_ORT_BASIC = OlivePass(
-    "ONNX Runtime basic graph optimization",
-    "OrtTransformersOptimization",
-    {"model_type": "bert", "opt_level": 1, "only_onnxruntime": True},
-    required=False,
-    for_cpu=False,  # constants are folded, and every operator stays ONNX's own
-)
-# Our own rewrites, exact but for rounding: backends/algebra. ONNX Runtime does none of them at any graph level.
-_ALGEBRA = OlivePass(
-    "algebra: weights that are constants, whole activations, factors inside convolutions, rows for one-hot products",
-    "OnnxAlgebra",
-    {"rewrites": ["hard_swish", "into_conv", "one_hot", "tabulate"]},
-    required=False,
-)
-_LAYOUT = OlivePass(
-    "convolutions in place of what leaves their layout",
-    "OnnxAlgebra",
-    {"rewrites": ["one_convolution", "prelu"]},
-    required=False,
-)
-_REWRITES = (
-    _rewrite("eliminate_deadend"),
-    _rewrite("fuse_add_bias_into_conv"),
-    _rewrite("fuse_bn_into_conv"),
-    _ALGEBRA,
-    _LAYOUT,
-    _ORT_BASIC,
-    _ORT_EXTENDED,
-)
-_HALF = {"keep_io_types": True}
-# symbolic shape inference fails on many real models, and quantization does not need it
-_FOLDED = OlivePass(
-    "preparation for quantization", "OnnxQuantizationPreprocess", {"skip_symbolic_shape": True}, required=False
-)
-# the first with scales for each channel
-_OPSET_13 = OlivePass("conversion to opset 13", "OnnxOpVersionConversion", {"target_opset": 13}, below_opset=13)
-_FUSED = frozenset({"Attention", "MultiHeadAttention", "SkipLayerNormalization", "EmbedLayerNormalization"})
-_FUSED |= {"LayerNormalization", "SimplifiedLayerNormalization", "BiasGelu", "FastGelu", "Gelu", "RotaryEmbedding"}
-# Operators that int8 kernels make faster, and those between them that pass int8 on. Not Softmax, norms and the like:
-# they are cheap, and lose most.
-_STATIC_OPERATORS = [
-    *("Conv", "ConvTranspose", "MatMul", "Gemm", "Add", "Mul", "Concat", "MaxPool", "AveragePool", "GlobalAveragePool"),
-    *("Relu", "Clip", "LeakyRelu", "Sigmoid", "Resize", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"),
-    *("Split", "Slice", "Pad"),
-]
-LAYERS = ("Conv", "MatMul", "Gemm")
-_PRODUCTS = frozenset(LAYERS)
-# they give no value that was not there before: what is int8 before them is the same int8 behind them
-CARRIERS = ("Relu", "Clip", "MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten")
-
-
 def _dynamic(name: str, label: str, operators: list[str] | None, needs: str, *, auto: bool) -> Recipe:
     kinds = frozenset(operators or ("MatMul", "Gemm", "Conv", "Gather", "LSTM"))
     settings = {"per_channel": True, "op_types_to_quantize": operators}
@@ -130,14 +69,14 @@ def _static(name: str, method: str, *, auto: bool) -> Recipe:
         "activation_type": "uint8",  # ONNX Runtime's CPU kernels of U8S8 are the fast ones on x64
         "precision": "int8",
         "calibrate_method": method,
-        "op_types_to_quantize": _STATIC_OPERATORS,
+        "op_types_to_quantize": STATIC_OPERATORS,
         "prepare_qdq_config": False,
         "quant_preprocess": False,  # the pass before this one
         "extra_options": {"WeightSymmetric": True},
     }
     label = f"static int8 quantization, calibrated by {method}"
     step = OlivePass(label, "OnnxStaticQuantization", settings, fills=("calibration", "moderate", "reduced"))
-    return Recipe(name, (_OPSET_13, _FOLDED, step), "float32 weights in Conv, MatMul or Gemm", _PRODUCTS, auto=auto)
+    return Recipe(name, (OPSET_13, FOLDED, step), "float32 weights in Conv, MatMul or Gemm", PRODUCTS, auto=auto)
 
 
 def _partial(name: str, whole: Recipe) -> Recipe:
@@ -156,7 +95,7 @@ def _partial(name: str, whole: Recipe) -> Recipe:
 
 def _simplified(name: str, step: OlivePass, package: str | None = None) -> Recipe:
     """By another's rewrites, then by ours."""
-    passes = (step, _ALGEBRA, _LAYOUT, _ORT_EXTENDED)
+    passes = (step, ALGEBRA, LAYOUT, ORT_EXTENDED)
     return Recipe(name, passes, "any model", any_precision=True, package=package)
 
 
@@ -171,10 +110,17 @@ _STATIC = _static("int8-static", "MinMax", auto=True)
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe("fp32", _REWRITES, "any model", any_precision=True),
+        Recipe("fp32", REWRITES, "any model", any_precision=True),
+        # the one before runs faster, and may load slower than its source
+        Recipe(
+            "fp32-listed",
+            (*REWRITES, LISTED),
+            "weights that are listed as inputs",
+            suits=lambda facts: bool(facts["listed"]),
+        ),
         Recipe(
             "fp32-fixed",
-            (OlivePass("sizes fixed", "DynamicToFixedShape", {}, fills=("shape",)), *_REWRITES),
+            (OlivePass("sizes fixed", "DynamicToFixedShape", {}, fills=("shape",)), *REWRITES),
             "inputs with free sizes, and optimize.shapes",
             any_precision=True,
             suits=lambda facts: bool(facts["free"] and facts["shapes"]),
@@ -187,7 +133,7 @@ RECIPES = {
                     "OrtTransformersOptimization",
                     {"opt_level": 1},
                     for_cpu=True,
-                    must_add=_FUSED,
+                    must_add=FUSED,
                     fills=("transformer",),
                 ),
             ),
@@ -201,7 +147,7 @@ RECIPES = {
         ),
         Recipe(
             "fp16",
-            (OlivePass("conversion to float16, inputs and outputs kept", "OnnxFloatToFloat16", _HALF),),
+            (OlivePass("conversion to float16, inputs and outputs kept", "OnnxFloatToFloat16", HALF),),
             "float32 weights",
         ),
         Recipe(
@@ -210,7 +156,7 @@ RECIPES = {
                 OlivePass(
                     "conversion to float16, but for what float16 cannot hold",
                     "OnnxFloatToFloat16",
-                    _HALF,
+                    HALF,
                     fills=("narrow",),
                 ),
             ),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from artifactctl.backends import activations, affine, onehot
+from artifactctl.backends import activations, affine, listing, onehot
 from artifactctl.backends.view import View
 
 REWRITES: dict[str, Callable[[View], int]] = {
@@ -20,6 +20,7 @@ REWRITES: dict[str, Callable[[View], int]] = {
     "tabulate": onehot.tabulate,
     "one_convolution": affine.one_convolution,
     "prelu": activations.prelu,
+    "list_heavy": listing.list_heavy,
 }
 
 

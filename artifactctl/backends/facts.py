@@ -11,7 +11,7 @@ from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from artifactctl.backends import graph, saturation
 from artifactctl.backends.external import load_external
-from artifactctl.backends.tensors import constant_of
+from artifactctl.backends.tensors import constant_of, listed_as_inputs
 
 WEIGHTED = {"MatMul": 1, "Gemm": 1, "Conv": 1, "ConvTranspose": 1, "Gather": 0, "LSTM": 1, "GRU": 1}
 _BETWEEN = {"Add", "Mul", "Div", "Sub", "Where", "Cast", "Identity", "Dropout", "Reshape", "Transpose", "Clip", "Max"}
@@ -38,6 +38,7 @@ def recipe_facts(path: str) -> dict[str, Any]:
         "weighted": dict(Counter(node.op_type for node in model.graph.node if weight_of(node, weights))),
         "free": [f"{size or f'{name}:{axis}'}" for name, axis, size in free if not isinstance(size, int)],
         "inputs": inputs,
+        "listed": bool(listed_as_inputs(model)),
         "attention": attention,
         "transformer": _model_type(model, inputs) if attention else None,
     }

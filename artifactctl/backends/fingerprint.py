@@ -10,7 +10,7 @@ from pathlib import Path
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from artifactctl.backends import graph
-from artifactctl.backends.tensors import Digests, constant_of
+from artifactctl.backends.tensors import Digests, constant_of, listed_as_inputs
 
 Words = Callable[[TensorProto], str]
 
@@ -37,7 +37,8 @@ def fingerprint(path: str) -> str:
 
 def identity(path: str) -> str:
     """Of all that a user of a model sees: what it computes, and the inputs that it takes."""
-    return _digest([fingerprint(path), *input_shapes(graph.load(Path(path), with_data=False))])
+    model = graph.load(Path(path), with_data=False)
+    return _digest([fingerprint(path), *input_shapes(model), f"listed {listed_as_inputs(model)}"])
 
 
 def input_shapes(model: ModelProto) -> list[str]:

@@ -13,7 +13,7 @@ from artifactctl.backends import core, graph
 from artifactctl.backends.culprit import Exposed, sizes_of
 from artifactctl.backends.facts import float_weights, weight_of
 from artifactctl.backends.proof import read_sample
-from artifactctl.recipes import CARRIERS, LAYERS
+from artifactctl.passes import CARRIERS, LAYERS
 
 FLOAT_BYTES = 4
 # ONNX Runtime moves a conversion in front of a MaxPool, whose int8 kernel takes as long as this many conversions unless

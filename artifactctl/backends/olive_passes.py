@@ -15,6 +15,7 @@ from onnx import ModelProto
 from artifactctl.backends import graph
 from artifactctl.backends.fingerprint import identity
 from artifactctl.backends.messages import first_line
+from artifactctl.backends.tensors import listed_as_inputs
 from artifactctl.errors import OptimizeError
 
 MOST_KINDS = 5  # of operators that are named when they came, or went
@@ -71,7 +72,8 @@ def _outcome(written: Path, source: Path) -> dict[str, Any]:
     model, before = graph.load(written, with_data=False), graph.load(source, with_data=False)
     changed = identity(str(written)) != identity(str(source))
     old, new = operators_of(before), operators_of(model)
-    answer = {"path": str(written), "changed": changed, "what": difference(old, new) if changed else ""}
+    kinds = difference(old, new, listed_as_inputs(model) - listed_as_inputs(before))
+    answer = {"path": str(written), "changed": changed, "what": kinds if changed else ""}
     return answer | {"added": sorted(new - old)} | graph.describe(model)
 
 
@@ -79,9 +81,10 @@ def operators_of(model: ModelProto) -> Counter[str]:
     return Counter(node.op_type for node in graph.nodes(model) if node.op_type != "Constant")
 
 
-def difference(before: Counter[str], after: Counter[str]) -> str:
-    """Operators that came, then those that went; most of them first."""
+def difference(before: Counter[str], after: Counter[str], listed: int = 0) -> str:
+    """Operators that came, then those that went; most of them first. `listed`: weights that became inputs."""
     parts = [_listed("+", after - before), _listed("−", before - after)]
+    parts.append(f"{'+' if listed > 0 else '−'}{abs(listed)} weights that are inputs" if listed else "")
     return ", ".join(part for part in parts if part) or "the same operators, with other values, types or sizes"
 
 

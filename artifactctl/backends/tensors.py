@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from artifactctl.backends.external import stored_bytes
 from artifactctl.errors import SourceError
@@ -98,3 +98,9 @@ def constant_of(node: NodeProto) -> TensorProto | None:
             found = list(getattr(attribute, field)) if many else [getattr(attribute, field)]
             return helper.make_tensor("", kind, [len(found)] if many else [], found)
     return None
+
+
+def listed_as_inputs(model: ModelProto) -> int:
+    """How many weights are inputs too, as old exporters write them: a caller may pass others."""
+    stored = {tensor.name for tensor in model.graph.initializer}
+    return sum(value.name in stored for value in model.graph.input)

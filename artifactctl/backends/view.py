@@ -48,6 +48,10 @@ class View:
             found = attribute(node, "value")  # None of a Constant that is no tensor
         return found
 
+    def stored(self) -> Iterator[TensorProto]:
+        """The initializers that some node takes."""
+        yield from (tensor for name, tensor in self._tensors.items() if self._users[name])
+
     def constant(self, name: str) -> np.ndarray[Any, Any] | None:
         tensor = self.tensor(name)
         return None if tensor is None else self.array(tensor)

@@ -12,6 +12,7 @@ from artifactctl.clock import Clock
 from artifactctl.crew import Crew
 from artifactctl.errors import ConfigError
 from artifactctl.inputs import recorded_name
+from artifactctl.passes import OlivePass
 from artifactctl.records import ReferenceModel
 from artifactctl.steps.partial import Question, find
 
@@ -75,7 +76,7 @@ class Counter:
     reference: ReferenceModel
     pantry: Pantry
     current: Path  # the model that the pass will get
-    step: recipes.OlivePass
+    step: OlivePass
     shape: Mapping[str, tuple[int, ...]]
     scratch: Path
     crew: Crew

@@ -13,6 +13,7 @@ from artifactctl import recipes
 from artifactctl.crew import Crew
 from artifactctl.errors import ConfigError, OptimizeError, SourceError
 from artifactctl.inputs import recorded_name
+from artifactctl.passes import OlivePass
 from artifactctl.providers import CPU, PROVIDERS
 from artifactctl.records import Candidate, PassResult, ReferenceModel, Tried
 from artifactctl.steps.ingredients import Counter, Kitchen, fill
@@ -116,7 +117,7 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
     return replace(finished, stages=tuple(stages), fixed=fixed, curve=curve)
 
 
-def left_out(step: recipes.OlivePass, facts: recipes.Facts, elsewhere: Sequence[str]) -> str | None:
+def left_out(step: OlivePass, facts: recipes.Facts, elsewhere: Sequence[str]) -> str | None:
     if step.for_cpu and elsewhere:
         return f"it fuses for the CPU, and the model must also run on {', '.join(elsewhere)}"
     return "it would hold a model of this size six times over" if step.hungry and facts["large"] else None

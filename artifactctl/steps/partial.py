@@ -14,7 +14,7 @@ from typing import Any
 
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, SourceError
-from artifactctl.recipes import OlivePass
+from artifactctl.passes import OlivePass
 from artifactctl.records import Candidate, EquivalenceReport, ReferenceModel
 from artifactctl.selection import AIM, ROOM, Attempt, Cost, Layer, Link, cost_of, next_size, useful
 from artifactctl.steps.measure import sample_of

@@ -71,7 +71,7 @@ def test_every_recipe_is_shown_with_its_reason(cli: Callable[..., Finished], tmp
     assert done.code == 0, done.err
     assert schema.problems(done.json, "report") == []
     found = candidates(done)
-    assert list(found) == ["fp32", "transformer", "slim", "peephole", "fp16", "int8-dynamic", "source"]
+    assert list(found) == ["fp32", "fp32-listed", "transformer", "slim", "peephole", "fp16", "int8-dynamic", "source"]
     assert all(entry["reason"] for entry in found.values())
     assert "needs float32 weights in MatMul or Gemm" in found["int8-dynamic"]["reason"]
     passes = {entry["name"]: entry["status"] for entry in found["fp32"]["passes"]}

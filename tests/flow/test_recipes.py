@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 import yaml
+from onnx import helper
 
 from artifactctl import schema
 from tests.conftest import MODELS, Finished
@@ -20,7 +21,8 @@ Cli = Callable[..., Finished]
 
 
 def build(cli: Cli, place: Path, name: str, recipes: list[str], **entry: Any) -> dict[str, dict[str, Any]]:
-    shutil.copy(MODELS / f"{name}.onnx", place)
+    if not (place / f"{name}.onnx").exists():
+        shutil.copy(MODELS / f"{name}.onnx", place)
     optimize = {"recipes": recipes} | entry.pop("optimize", {})
     model = {"source": {"onnx": f"{name}.onnx"}, "latency": {"budget_s": 2}, "optimize": optimize} | entry
     (place / "artifactctl.yaml").write_text(yaml.safe_dump({"schema_version": 1, "models": {name: model}}))
@@ -128,3 +130,24 @@ def test_shapes_that_do_not_fit(cli: Cli, tmp_path: Path, shapes: list[Any], nam
     model = {"source": {"onnx": "cnn.onnx"}, "optimize": {"recipes": ["fp32-fixed"], "shapes": shapes}}
     (tmp_path / "artifactctl.yaml").write_text(yaml.safe_dump({"schema_version": 1, "models": {"cnn": model}}))
     fails(cli, tmp_path, 3, "build", names=("optimize.shapes", *names))
+
+
+def test_weights_that_an_old_exporter_listed_as_inputs(cli: Cli, tmp_path: Path) -> None:
+    made = onnx.load(MODELS / "cnn.onnx")
+    made.graph.input.extend(
+        helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+        for tensor in made.graph.initializer
+    )
+    count = len(made.graph.initializer)
+    onnx.save(made, tmp_path / "old.onnx")
+    found = build(cli, tmp_path, "old", ["fp32", "fp32-listed"], load={"max_regression": None})
+    assert f"−{count} weights that are inputs" in [step["detail"] for step in found["fp32"]["passes"]]
+    last = found["fp32-listed"]["passes"][-1]
+    assert last["detail"].endswith(" weights that are inputs")
+    assert last["detail"].startswith("+")
+    assert found["fp32-listed"]["equivalence"]["max_error"] < 1e-5
+
+
+def test_where_no_weight_is_an_input_there_is_nothing_to_list(cli: Cli, tmp_path: Path) -> None:
+    found = build(cli, tmp_path, "cnn", ["fp32", "fp32-listed"])
+    assert found["fp32-listed"]["reason"] == "does not apply: needs weights that are listed as inputs"

@@ -22,11 +22,12 @@ from artifactctl.recipes import (
 )
 
 PLAIN = ModelConfig("m", Source("onnx", "m.onnx"))
-LEAN = ["fp32", "transformer", "slim", "peephole", "fp16", "int8-dynamic"]
+LEAN = ["fp32", "fp32-listed", "transformer", "slim", "peephole", "fp16", "int8-dynamic"]
 SHAPES = ({"x": (1, 8)}, {"x": (4, 8)})
 SIMPLEST_FIRST = [
     *(
         "fp32",
+        "fp32-listed",
         "fp32-fixed",
         "transformer",
         "slim",
@@ -39,7 +40,7 @@ SIMPLEST_FIRST = [
     *("int8-static", "int8-static-entropy", "int8-static-percentile", "int8-partial", "int4", "int4-128"),
 ]
 FACTS: dict[str, Any] = {"precision": "fp32", "weighted": {"MatMul": 2}, "free": ["batch"], "shapes": False}
-FACTS |= {"attention": 0, "transformer": None}
+FACTS |= {"attention": 0, "transformer": None, "listed": False}
 
 
 def asked(*names: str, **more: Any) -> tuple[list[str], bool]:
@@ -60,7 +61,7 @@ def test_auto_calibrates_only_on_the_users_own_data(data: Data) -> None:
 
 
 def test_auto_fixes_sizes_only_for_those_who_say_which() -> None:
-    assert asked(AUTO, shapes=SHAPES[:1])[0] == ["fp32", "fp32-fixed", *LEAN[1:]]
+    assert asked(AUTO, shapes=SHAPES[:1])[0] == [*LEAN[:2], "fp32-fixed", *LEAN[2:]]
 
 
 def test_auto_mixes_precisions_only_where_float16_is_computed() -> None:
@@ -95,7 +96,7 @@ def test_a_recipe_named_twice_is_tried_once() -> None:
 def test_what_is_a_recipe() -> None:
     assert all(map(is_recipe, [AUTO, *SIMPLEST_FIRST, "olive:x.json"]))
     assert not any(map(is_recipe, ["", "fp64", "olive", "fp32-fixed-1"]))
-    assert known().startswith("auto, fp32, fp32-fixed, ")
+    assert known().startswith("auto, fp32, fp32-listed, fp32-fixed, ")
 
 
 def test_the_schema_knows_the_same_recipes() -> None:
@@ -116,7 +117,7 @@ def test_what_applies_to_any_model(name: str, precision: str) -> None:
     "name", [name for name in SIMPLEST_FIRST if name not in ("fp32", "fp32-fixed", "slim", "peephole")]
 )
 def test_the_others_need_float32_weights(name: str) -> None:
-    assert RECIPES[name].refusal(FACTS | {"attention": 1}) is None
+    assert RECIPES[name].refusal(FACTS | {"attention": 1, "listed": True}) is None
     refusal = RECIPES[name].refusal(FACTS | {"precision": "fp16"})
     assert refusal == f"does not apply: needs {RECIPES[name].needs}, and this one is fp16"
 

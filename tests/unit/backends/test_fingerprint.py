@@ -9,7 +9,7 @@ import pytest
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from artifactctl.backends import graph
-from artifactctl.backends.fingerprint import fingerprint
+from artifactctl.backends.fingerprint import fingerprint, identity
 from tests.conftest import MODELS
 
 from .small import floats, model, node, write
@@ -163,3 +163,14 @@ def test_a_sparse_weight_matters(tmp_path: Path) -> None:
 
 def test_different_models_have_different_fingerprints(tmp_path: Path) -> None:
     assert len({digest(read(name), tmp_path) for name in NAMES}) == len(NAMES)
+
+
+def test_weights_that_are_inputs_make_another_model_that_computes_the_same(tmp_path: Path) -> None:
+    """A runtime may fold the ones and not the others."""
+    made = read("mlp")
+    freed = identity(write(made, tmp_path / "freed.onnx")), digest(made, tmp_path)
+    weight = made.graph.initializer[0]
+    made.graph.input.append(helper.make_tensor_value_info(weight.name, weight.data_type, list(weight.dims)))
+    listed = identity(write(made, tmp_path / "listed.onnx")), digest(made, tmp_path)
+    assert freed[0] != listed[0]
+    assert freed[1] == listed[1]

@@ -15,7 +15,7 @@ from artifactctl.backends import core
 from artifactctl.backends.layers import SLOW_POOL, weighted_layers
 from artifactctl.backends.npz import sample_arrays, write_npz
 from artifactctl.backends.sensitivity import SWITCHES, Switched, layer_errors
-from artifactctl.recipes import CARRIERS, LAYERS
+from artifactctl.passes import CARRIERS, LAYERS
 from tests.conftest import MODELS
 from tests.unit.backends.small import SETTINGS, write
 
