@@ -2,8 +2,8 @@
 
 A model of dense layers with external data is built with the fp32 recipe, and the peak of every process is printed:
 what it holds itself, and with the pages of files that it maps, which are the system's cache and not counted. Bars: all
-processes together inside 24 GB at every moment; each one but that of the passes and that of the paired timing (which
-holds three sessions by design) at most 1.3 times the model. Linux only. Exits with 1 when a bar is missed.
+processes together inside 24 GB at every moment; each one but that of the passes at most 1.3 times the model. Linux
+only. Exits with 1 when a bar is missed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 from package import CONFIG, Seen, command, make_model  # noqa: E402
 
 MOST_MB, MOST_SHARE = 24_000.0, 1.3
-FREE = ("worker-olive", "worker-timer")
+FREE = ("worker-olive",)
 
 
 def main() -> int:

@@ -14,6 +14,7 @@ from artifactctl.percentiles import interval_ms, milliseconds, percentile_of
 from artifactctl.records import Candidate, LatencyReport, ReferenceModel, Session, Timing, Tried
 
 ROUND_S, ROUND_TRIPLES = 0.2, 40  # of timed runs in one process, whichever ends first
+HELD_BYTES = 2_000_000_000  # of the three sessions of a round: where they need more, there is one at a time
 CHOICE_LIMIT, CHOICE_ROUNDS = 0.03, 14  # between a candidate and its source, where a tie is an answer too
 SLOWER_LOAD = 0.03  # a load that looks slower by so much is looked at again
 PEAKS, PEAK_S = 3, 0.6  # processes of which the memory is taken, and seconds for all; a slow model gets fewer
@@ -54,6 +55,7 @@ class Duel:
             "settings": {side: asdict(replace(session, placement=None)) for side, session in sessions.items()},
             "triples": ROUND_TRIPLES,
             "round_s": ROUND_S,
+            "held_bytes": HELD_BYTES,
             "budget_s": self.terms.budget_s * self.patience,
         }
 

@@ -1,0 +1,63 @@
+"""A round of the paired timing: three sessions at once, or one at a time where they would not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from artifactctl import schema
+from artifactctl.backends import timing
+from artifactctl.errors import SourceError
+from tests.conftest import MODELS
+
+from .small import SETTINGS
+
+PLENTY, NOTHING = 10**15, 0
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> dict[str, Any]:
+    inputs = tmp_path / "x.npz"
+    np.savez(inputs, **{"0/inputs/x": np.ones((3, 8), np.float32)})
+    return {
+        "models": {side: str(MODELS / "mlp.onnx") for side in ("candidate", "baseline")},
+        "inputs": str(inputs),
+        "settings": {"candidate": SETTINGS, "baseline": SETTINGS},
+        "triples": 6,
+        "round_s": 0.01,
+        "budget_s": 60,
+        "held_bytes": PLENTY,
+    }
+
+
+def test_three_sessions_at_once_where_they_fit(task: dict[str, Any]) -> None:
+    found = timing.time_round(task, 7)
+    assert "one_at_a_time" not in found
+    assert 1 <= len(found["times_ns"]) <= 6
+
+
+@pytest.mark.parametrize("seed", [7, 8])
+def test_one_at_a_time_where_they_do_not(task: dict[str, Any], seed: int) -> None:
+    found = timing.time_round(task | {"held_bytes": NOTHING}, seed)
+    assert found["one_at_a_time"] is True
+    assert 1 <= len(found["times_ns"]) <= 6
+    assert all(len(row) == 3 and min(row) > 0 for row in found["times_ns"])
+    assert set(found["load_ns"]) == set(found["first_ns"]) == {"candidate", "baseline", "again"}
+    known = schema.load("bench-result")["$defs"]["round"]["properties"]
+    assert found.keys() <= known.keys()
+
+
+def test_a_pair_that_is_longer_than_the_budget_ends_it_there_too(task: dict[str, Any]) -> None:
+    found = timing.time_round(task | {"held_bytes": NOTHING, "budget_s": 0}, 7)
+    assert found["times_ns"] == []
+    assert found["pair_ns"] > 0
+
+
+def test_a_model_that_does_not_run_is_said(task: dict[str, Any]) -> None:
+    other = {"models": task["models"] | {"candidate": str(MODELS / "tokens.onnx")}}
+    for held in (PLENTY, NOTHING):
+        with pytest.raises(SourceError, match="ONNX Runtime cannot run it"):
+            timing.time_round(task | other | {"held_bytes": held}, 7)
