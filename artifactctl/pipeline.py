@@ -77,7 +77,7 @@ def rebuild(request: BuildRequest, recorded: Mapping[str, Any], crew: Crew, say:
         entries = recorded["recipe"]["candidates"]
         passed_by = frozenset(entry["recipe"] for entry in entries if entry["reason"] == NOT_TRIED)
         reference, tried = _candidates(request, scratch, Clock(math.inf), crew, say, passed_by)
-        choice = choose_again(tried, Tried(reference_form(reference), reference.itself), entries)
+        choice = choose_again(tried, Tried(reference_form(reference), reference.itself), entries, recorded["session"])
         demand_same_files(reference.source.files, request.config, request.root)
         if isinstance(choice, str):
             return choice

@@ -289,3 +289,4 @@ class Choice:
     chosen: Tried
     tried: tuple[Tried, ...]
     tuning: tuple[Mapping[str, Any], ...] = ()  # settings of the session that were tried for the chosen one
+    at_home: Tried | None = None  # the best on the build's own provider, where the chosen one is for another

@@ -38,15 +38,12 @@ def assemble(
     chosen, base = choice.chosen, reference
     reference = chosen.own or reference
     provider = reference.session.provider
-    assert chosen.candidate.path is not None
-    verbatim = chosen.candidate.recipe == SOURCE_RECIPE
-    model = str(staged / folder.MODEL)
-    crew.ask("runner", "save_normalized", source=str(chosen.candidate.path), target=model, verbatim=verbatim)
+    _save(chosen.candidate, staged / folder.MODEL, crew)
     shipped = prove(reference, replace(chosen.candidate, path=staged / folder.MODEL), crew)
     if not shipped.passed:
         raise NotEquivalent(f"the file to be shipped is not the model that was proved: {shipped.reason}")
     described = look(staged / folder.MODEL, crew)
-    described["fallback"] = _fallback(base, reference, replace(chosen.candidate, path=staged / folder.MODEL), crew)
+    described["fallback"] = _fallback(base, choice, staged / folder.MODEL, scratch, crew)
     labelled = reference.source.config.equivalence.default.max_accuracy_drop is not None
     golden = str(staged / folder.GOLDEN)
     found = [number for number, entry in reference.plan["entries"].items() if entry["origin"] == "search"]
@@ -155,16 +152,49 @@ def _metadata(
     }
 
 
-def _fallback(base: ReferenceModel, own: ReferenceModel, shipped: Candidate, crew: Crew) -> dict[str, Any]:
-    """The same file on plain CPU, proved too; null where it does not hold there. Nothing where it is plain CPU."""
+def _fallback(base: ReferenceModel, choice: Choice, shipped: Path, scratch: Path, crew: Crew) -> dict[str, Any]:
+    """The same file on plain CPU, proved too; null where it does not hold there. Nothing where it is plain CPU.
+
+    Beside it the candidate that is best there, where that is another file: what `build --provider` would ship.
+    """
+    own = choice.chosen.own or base
     session = fall_back(base, own.session)
     if session is None:
         return {}
-    report = prove(replace(own, session=session), shipped, crew)
+    report = prove(replace(own, session=session), replace(choice.chosen.candidate, path=shipped), crew)
     if not report.proves_something:
         return {"fallback": None}
     kept = {key: value for key, value in asdict(session).items() if key in FALLBACK_KEYS}
-    return {"fallback": kept | {"max_error": report.largest("max_error"), "samples": report.samples}}
+    proved = {"max_error": report.largest("max_error"), "samples": report.samples}
+    return {"fallback": kept | proved | {"best": _best_at_home(base, choice, scratch, crew)}}
+
+
+def _best_at_home(base: ReferenceModel, choice: Choice, scratch: Path, crew: Crew) -> dict[str, Any] | None:
+    best = choice.at_home
+    if best is None or best.candidate.recipe == choice.chosen.candidate.recipe:
+        return None
+    file = scratch / "fallback" / folder.MODEL
+    file.parent.mkdir()
+    saved = _save(best.candidate, file, crew)
+    report = prove(best.own or base, replace(best.candidate, path=file), crew)
+    if not report.passed:
+        raise NotEquivalent(f"the file of {best.candidate.recipe} is not the model that was proved: {report.reason}")
+    return {
+        "recipe": best.candidate.recipe,
+        "sha256": folder.digest(file),
+        "size_bytes": saved["size_bytes"],
+        "max_error": report.largest("max_error"),
+        "samples": report.samples,
+    }
+
+
+def _save(candidate: Candidate, target: Path, crew: Crew) -> dict[str, Any]:
+    """As it is shipped."""
+    verbatim = candidate.recipe == SOURCE_RECIPE
+    found: dict[str, Any] = crew.ask(
+        "runner", "save_normalized", source=str(candidate.path), target=str(target), verbatim=verbatim
+    )
+    return found
 
 
 def _fixed(candidate: Candidate) -> dict[str, Any]:

@@ -111,10 +111,20 @@ def choose(tried: list[Tried], source: Tried, rules: Rules, faster: Better) -> C
         reason = "no recipe holds, so the source itself in reference form is the honest choice"
         chosen = replace(source, status="chosen", reason=reason)
         return Choice(chosen, (*judged, chosen))
-    at_home = best if best.provider == rules.provider else _best(judged, better, rules.provider)
-    shown = [item if item.status == "rejected" else _verdict(item, best, at_home, rules) for item in judged]
-    chosen = next(item for item in shown if item.status == "chosen")
-    return Choice(chosen, (*shown, replace(source, status="eligible", reason="kept only when no recipe holds")))
+    if best.provider == rules.provider:
+        return _choice(judged, source, best, None, rules)
+    at_home = _best(judged, better, rules.provider)
+    there = [item for item in judged if item.provider == best.provider and item.status != "rejected"]
+    twin = next((item for item in there if at_home and item.candidate.recipe == at_home.candidate.recipe), best)
+    # on a tie the file that is best at home: it is what whoever lacks that provider runs
+    return _choice(judged, source, best if twin is best or better(best, twin) else twin, at_home, rules)
+
+
+def _choice(judged: list[Tried], source: Tried, best: Tried, at_home: Tried | None, rules: Rules) -> Choice:
+    kept = replace(source, status="eligible", reason="kept only when no recipe holds")
+    everyone = [item if item.status == "rejected" else _verdict(item, best, at_home, rules) for item in judged]
+    chosen = next(item for item in everyone if item.status == "chosen")
+    return Choice(chosen, (*everyone, kept), at_home=at_home)
 
 
 def _best(judged: list[Tried], better: Better, provider: str | None = None) -> Tried | None:
@@ -127,9 +137,11 @@ def _best(judged: list[Tried], better: Better, provider: str | None = None) -> T
     return best
 
 
-def choose_again(tried: list[Tried], source: Tried, recorded: Sequence[Mapping[str, Any]]) -> Choice | str:
+def choose_again(
+    tried: list[Tried], source: Tried, recorded: Sequence[Mapping[str, Any]], session: Mapping[str, Any]
+) -> Choice | str:
     """The recorded choice, if it is proved here too; else why not. Times give other verdicts every time, so what they
-    decided then stands."""
+    decided then stands, also what was best where the chosen provider is missing."""
     entries = {candidate_key(entry): entry for entry in recorded}
     judged = []
     for item in (*tried, source):
@@ -142,12 +154,20 @@ def choose_again(tried: list[Tried], source: Tried, recorded: Sequence[Mapping[s
         else:
             judged.append(replace(item, reason="proved here, but not when it was recorded"))
     if chosen := [item for item in judged if item.status == "chosen"]:
-        return Choice(chosen[0], tuple(judged))
+        return Choice(chosen[0], tuple(judged), at_home=_recorded_home(judged, chosen[0], session.get("fallback")))
     wanted = next((entry for entry in recorded if entry["status"] == "chosen"), {"recipe": None})
     named, same = candidate_name(wanted), [item for item in judged if item.candidate.recipe == wanted["recipe"]]
     there = [item.reason for item in same if item.provider in (None, wanted.get("provider", item.provider))]
     missing = "its provider is not available here" if same else "it is not among the recipes"
     return f"the recorded recipe {named!r} gives no model that holds here: {next(iter(there), missing)}"
+
+
+def _recorded_home(judged: list[Tried], chosen: Tried, fallback: Mapping[str, Any] | None) -> Tried | None:
+    if not fallback:
+        return None
+    recipe = (fallback.get("best") or {"recipe": chosen.candidate.recipe})["recipe"]
+    named = [item for item in judged if item.candidate.recipe == recipe and item.candidate.path]
+    return next((item for item in named if item.provider == fallback["provider"]), None)
 
 
 def name_of(item: Tried) -> str:
@@ -180,11 +200,13 @@ def _verdict(item: Tried, best: Tried, at_home: Tried | None, rules: Rules) -> T
     better = {"latency": "faster", "size": "smaller", "memory": "leaner", "load": "faster to load"}[rules.objective]
     if item is not best and item is at_home:
         shipped = item.candidate.recipe == best.candidate.recipe
-        how = "it is the same file" if shipped else f"build --provider {rules.provider} ships it"
+        how = "it is the same file" if shipped else f"build --provider {rules.provider} is for them"
         reason = f"the best on {rules.provider}, for machines without {best.provider}: {how}"
         return replace(item, status="eligible", reason=reason)
     if item is not best:
-        reason = f"equivalent and not proved slower; {name_of(best)} is simpler, or proved {better}"
+        both = at_home is not None and at_home.candidate.recipe == best.candidate.recipe
+        also = f", or as good and the best on {rules.provider} too" if both else ""
+        reason = f"equivalent and not proved slower; {name_of(best)} is simpler, or proved {better}{also}"
         return replace(item, status="eligible", reason=reason)
     reason = f"equivalent and not proved slower than the source; no other is proved {better}"
     return replace(item, status="chosen", reason=reason)

@@ -75,4 +75,4 @@ def _proved(own: ReferenceModel, item: Tried, crew: Crew) -> Tried | None:
 
 def _with(choice: Choice, best: Tried, found: tuple[dict[str, Any], ...]) -> Choice:
     tried = tuple(best if item is choice.chosen else item for item in choice.tried)
-    return Choice(best, tried, found)
+    return replace(choice, chosen=best, tried=tried, tuning=found)

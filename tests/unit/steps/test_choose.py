@@ -152,30 +152,30 @@ def recorded(**statuses: str) -> list[dict[str, Any]]:
 
 def test_the_recorded_choice_stands_whatever_the_times_would_say_now() -> None:
     items = [tried("fp32", latency=None), tried("fp16", latency=None)]
-    choice = choose_again(items, SOURCE, recorded(fp32="rejected", fp16="chosen", source="eligible"))
+    choice = choose_again(items, SOURCE, recorded(fp32="rejected", fp16="chosen", source="eligible"), {})
     assert isinstance(choice, Choice)
     assert verdicts(choice) == {"fp32": "rejected", "fp16": "chosen", "source": "eligible"}
     assert choice.chosen.reason == "then chosen"
 
 
 def test_the_source_is_chosen_again() -> None:
-    choice = choose_again([REJECTED["different"][0]], SOURCE, recorded(fp16="rejected", source="chosen"))
+    choice = choose_again([REJECTED["different"][0]], SOURCE, recorded(fp16="rejected", source="chosen"), {})
     assert isinstance(choice, Choice)
     assert choice.chosen.candidate.recipe == "source"
     assert choice.tried[0].reason == "not equivalent: output 'y': far off"
 
 
 def test_a_choice_that_does_not_hold_here_is_not_made() -> None:
-    found = choose_again([REJECTED["different"][0]], SOURCE, recorded(fp16="chosen", source="eligible"))
+    found = choose_again([REJECTED["different"][0]], SOURCE, recorded(fp16="chosen", source="eligible"), {})
     assert found == "the recorded recipe 'fp16' gives no model that holds here: not equivalent: output 'y': far off"
-    assert choose_again([], SOURCE, recorded(gone="chosen")) == (
+    assert choose_again([], SOURCE, recorded(gone="chosen"), {}) == (
         "the recorded recipe 'gone' gives no model that holds here: it is not among the recipes"
     )
 
 
 def test_what_holds_here_and_did_not_then_is_told() -> None:
     entries = [entry | {"latency": None} for entry in recorded(fp32="rejected")] + recorded(source="chosen")
-    choice = choose_again([tried("fp32", latency=None)], SOURCE, entries)
+    choice = choose_again([tried("fp32", latency=None)], SOURCE, entries, {})
     assert isinstance(choice, Choice)
     assert (choice.tried[0].status, choice.tried[0].reason[:11]) == ("eligible", "proved here")
 
@@ -236,7 +236,7 @@ def test_a_slower_load_is_refused_unless_it_is_allowed() -> None:
         assert rejection(with_numbers(item, load=(9.0, 10.0)), budgets=Budgets(load=None)) is None
 
 
-@pytest.mark.parametrize(("recipe", "said"), [("fp32", "the same file"), ("slim", "build --provider cpu ships it")])
+@pytest.mark.parametrize(("recipe", "said"), [("fp32", "the same file"), ("slim", "build --provider cpu is for them")])
 def test_the_best_at_home_is_named_where_another_provider_wins(recipe: str, said: str) -> None:
     """For machines that lack what was chosen."""
     there = tried("fp32", 0.3, 0.4, equivalence=proof(provider="openvino"))
@@ -251,3 +251,44 @@ def test_the_best_at_home_is_named_where_another_provider_wins(recipe: str, said
 def test_a_provider_that_compiles_may_load_slowly() -> None:
     there = tried("fp32", 0.5, 0.9, equivalence=proof(provider="openvino"))
     assert rejection(with_numbers(there, load=(9.0, 10.0))) is None
+
+
+def test_on_a_tie_elsewhere_the_file_that_is_best_at_home_is_shipped() -> None:
+    """Whoever lacks that provider runs the same file."""
+    home = [tried("fp32", 0.8, 0.9), tried("slim", 0.5, 0.6)]
+    there = [on("openvino", "fp32", 0.3, 0.4), on("openvino", "slim", 0.3, 0.41)]
+    choice = choose([home[0], there[0], home[1], there[1]], SOURCE)
+    assert (choice.chosen.candidate.recipe, choice.chosen.provider) == ("slim", "openvino")
+    assert choice.at_home is home[1]
+    assert choice.tried[1].reason.endswith(
+        "slim on openvino is simpler, or proved faster, or as good and the best on cpu too"
+    )
+    slower = on("openvino", "slim", 0.45, 0.5)
+    choice = choose([home[0], there[0], home[1], slower], SOURCE)
+    assert (choice.chosen.candidate.recipe, choice.at_home) == ("fp32", home[1])
+
+
+def test_where_no_recipe_holds_at_home_nothing_is_best_there() -> None:
+    choice = choose([tried("fp32", 1.1, 1.2), on("openvino", "fp32", 0.3, 0.4)], SOURCE)
+    assert (choice.chosen.candidate.recipe, choice.chosen.provider) == ("fp32", "openvino")
+    assert choice.at_home is None
+
+
+def test_what_was_best_at_home_is_so_again() -> None:
+    items = [tried("fp32", latency=None), on("openvino", "fp32", 0.3, 0.4), tried("slim", latency=None)]
+    entries = [
+        entry | {"provider": provider}
+        for entry, provider in zip(
+            [*recorded(fp32="eligible"), *recorded(fp32="chosen"), *recorded(slim="eligible")],
+            ("cpu", "openvino", "cpu"),
+            strict=True,
+        )
+    ]
+    for best, expected in (({"recipe": "slim"}, items[2]), (None, items[0])):
+        choice = choose_again(items, SOURCE, entries, {"fallback": {"provider": "cpu", "best": best}})
+        assert isinstance(choice, Choice)
+        assert choice.at_home is not None
+        assert choice.at_home.candidate == expected.candidate
+    choice = choose_again(items, SOURCE, entries, {})
+    assert isinstance(choice, Choice)
+    assert choice.at_home is None
