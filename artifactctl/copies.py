@@ -12,7 +12,7 @@ _FICLONE = 0x40049409  # of linux/fs.h
 
 def take(source: Path, target: Path) -> None:
     """`target` is new, and has the bytes of `source`; it may be a second name of it, so nobody writes into either."""
-    if _clone(source, target):
+    if clone(source, target):
         return
     if os.name != "nt":  # where a name that is open elsewhere cannot be deleted
         try:
@@ -24,7 +24,14 @@ def take(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _clone(source: Path, target: Path) -> bool:
+def copy(source: Path | str, target: Path | str) -> None:
+    """`target` is new, and a file of its own: onnx refuses data that has a second name."""
+    if not clone(Path(source), Path(target)):
+        shutil.copyfile(source, target)
+
+
+def clone(source: Path, target: Path) -> bool:
+    """A new file that shares its blocks until one of the two is written into; False where that cannot be had."""
     if sys.platform != "linux":
         return False
     import fcntl

@@ -114,7 +114,7 @@ def session_texts(meta: Mapping[str, Any]) -> list[str]:
     if "fallback" in session:
         other = session["fallback"]
         proved = f"{other['provider']}, the same file, proved too" if other else "nothing: the CPU leaves the bound"
-        if other and (best := other["best"]):
+        if other and (best := other.get("best")):
             proved += f"; the best there is {best['recipe']}: build --provider {other['provider']}"
         found.append(f"{session['provider']}, proved faster; where it is missing: {proved}")
     return found

@@ -17,7 +17,6 @@ import contextlib
 import gc
 import hashlib
 import json
-import math
 import os
 import platform
 import random
@@ -61,9 +60,8 @@ def one_round(task: dict[str, Any], seed: int) -> dict[str, Any]:
             runs.clear()
             return one_at_a_time(task, seed, feeds) | {"cores": cores}
         padding.append(np.ones(dice.randrange(1, PADDING), np.uint8))
-        session, spent = load(task, side)
+        runs[side], spent = ready(task, side, feeds)
         loads[side].append(spent)
-        runs[side] = core.prepare(session, feeds)
     for side in order:
         firsts[side] = timed(runs[side], 1)
     warm = {side: min(timed(runs[side], 1) for _ in range(warm_ups(firsts[side]))) for side in order}
@@ -90,27 +88,31 @@ def one_round(task: dict[str, Any], seed: int) -> dict[str, Any]:
 
 def one_at_a_time(task: dict[str, Any], seed: int, feeds: dict[str, Any]) -> dict[str, Any]:
     """The same of models so large that three sessions would not fit: each is loaded, run and closed again before the
-    next. Two rounds that follow one another have opposite orders."""
-    order = random.Random(seed // 2).sample(SIDES, len(SIDES))[:: 1 if seed % 2 else -1]
-    loads, firsts, warm, times = {}, {}, {}, dict[str, list[int]]()
-    repeat, most = 1, task["triples"]
-    for side in order:
-        session, loads[side] = load(task, side)
-        run = core.prepare(session, feeds)
+    next."""
+    loads, firsts, warm, times = {}, {}, dict[str, int](), dict[str, list[int]]()
+    repeat = 1
+    for side in turns(seed):
+        run, loads[side] = ready(task, side, feeds)
         firsts[side] = timed(run, 1)
         warm[side] = min(timed(run, 1) for _ in range(warm_ups(firsts[side])))
         repeat = repeat if times else repeats(warm[side])
-        until = math.inf if times else time.perf_counter() + task["round_s"]
-        taken = [timed(run, repeat)]
-        while len(taken) < most and time.perf_counter() < until:
-            taken.append(timed(run, repeat))
-        times[side], most = taken, len(taken)  # the first says how many, so that all have as many
-        del session, run
-    pair = warm["candidate"] + warm["baseline"]
-    fits = pair <= task["budget_s"] * 1e9
-    rows = [list(row) for row in zip(*(times[side] for side in SIDES), strict=True)] if fits else []
-    found = {"load_ns": loads, "first_ns": firsts, "pair_ns": pair, "one_at_a_time": True}
-    return found | {"times_ns": rows, "repeat": repeat}
+        times[side] = []
+        gc.disable()
+        deadline = time.perf_counter() + task["round_s"]
+        while len(times[side]) < task["triples"] and (not times[side] or time.perf_counter() < deadline):
+            times[side].append(timed(run, repeat))
+        gc.enable()
+        del run  # and with it the session
+    found = {"load_ns": loads, "first_ns": firsts, "pair_ns": warm["candidate"] + warm["baseline"], "repeat": repeat}
+    fits = found["pair_ns"] <= task["budget_s"] * 1e9
+    rows = [list(row) for row in zip(*(times[side] for side in SIDES), strict=False)]
+    return found | {"times_ns": rows if fits else [], "one_at_a_time": True}
+
+
+def turns(seed: int) -> list[str]:
+    """Two rounds that follow one another have opposite orders."""
+    order = random.Random(seed // 2).sample(SIDES, len(SIDES))
+    return order if seed % 2 else order[::-1]
 
 
 def repeats(run_ns: int) -> int:
@@ -138,6 +140,12 @@ def load(task: dict[str, Any], side: str) -> tuple[Any, int]:
     started = time.perf_counter_ns()
     session = core.open_session(task["models"][model], task["settings"][model])
     return session, time.perf_counter_ns() - started
+
+
+def ready(task: dict[str, Any], side: str, feeds: dict[str, Any]) -> tuple[Callable[[], Any], int]:
+    """What runs a model, the only one that holds its session; and how long the load took."""
+    session, spent = load(task, side)
+    return core.prepare(session, feeds), spent
 
 
 def middle(times: list[int]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -38,10 +39,19 @@ def recipe_facts(path: str) -> dict[str, Any]:
         "weighted": dict(Counter(node.op_type for node in model.graph.node if weight_of(node, weights))),
         "free": [f"{size or f'{name}:{axis}'}" for name, axis, size in free if not isinstance(size, int)],
         "inputs": inputs,
-        "listed": bool(listed_as_inputs(model)),
+        "listed": _listed(model),
         "attention": attention,
         "transformer": _model_type(model, inputs) if attention else None,
     }
+
+
+def _listed(model: ModelProto) -> bool:
+    """Most of the weights are inputs too."""
+    stored, listed = (
+        sum(math.prod(tensor.dims) for tensor in tensors if tensor.data_type == TensorProto.FLOAT)
+        for tensors in (model.graph.initializer, listed_as_inputs(model))
+    )
+    return bool(2 * listed > stored)
 
 
 def float_weights(model: ModelProto) -> dict[str, TensorProto]:

@@ -38,7 +38,8 @@ def fingerprint(path: str) -> str:
 def identity(path: str) -> str:
     """Of all that a user of a model sees: what it computes, and the inputs that it takes."""
     model = graph.load(Path(path), with_data=False)
-    return _digest([fingerprint(path), *input_shapes(model), f"listed {listed_as_inputs(model)}"])
+    listed = sorted(f"listed {list(tensor.dims)}" for tensor in listed_as_inputs(model))
+    return _digest([fingerprint(path), *input_shapes(model), *listed])
 
 
 def input_shapes(model: ModelProto) -> list[str]:

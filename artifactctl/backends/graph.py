@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from artifactctl.backends import streams
 from artifactctl.backends.external import external_files, load_external, stored_bytes
+from artifactctl.copies import copy
 from artifactctl.errors import SourceError
 
 EXTERNAL_OVER_BYTES = 1_500_000_000  # protobuf ends at 2 GiB
@@ -248,7 +248,7 @@ def save_normalized(source: str, target: str, verbatim: bool = False) -> dict[st
     model = load(origin, with_data=False)
     external = external_files(model, origin)
     if verbatim and not external:
-        shutil.copyfile(origin, destination)
+        copy(origin, destination)
     else:
         if not verbatim:
             clean(model)
@@ -292,5 +292,5 @@ def save_beside(model: ModelProto, origin: Path, path: Path) -> None:
     for name in external_files(model, origin):
         (path.parent / name).parent.mkdir(parents=True, exist_ok=True)
         if not (path.parent / name).exists():
-            shutil.copyfile(origin.parent / name, path.parent / name)  # onnx refuses data with a second name
+            copy(origin.parent / name, path.parent / name)
     path.write_bytes(model.SerializeToString(deterministic=True))

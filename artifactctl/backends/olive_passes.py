@@ -16,6 +16,7 @@ from artifactctl.backends import graph
 from artifactctl.backends.fingerprint import identity
 from artifactctl.backends.messages import first_line
 from artifactctl.backends.tensors import listed_as_inputs
+from artifactctl.copies import copy
 from artifactctl.errors import OptimizeError
 
 MOST_KINDS = 5  # of operators that are named when they came, or went
@@ -72,7 +73,7 @@ def _outcome(written: Path, source: Path) -> dict[str, Any]:
     model, before = graph.load(written, with_data=False), graph.load(source, with_data=False)
     changed = identity(str(written)) != identity(str(source))
     old, new = operators_of(before), operators_of(model)
-    kinds = difference(old, new, listed_as_inputs(model) - listed_as_inputs(before))
+    kinds = difference(old, new, len(listed_as_inputs(model)) - len(listed_as_inputs(before)))
     answer = {"path": str(written), "changed": changed, "what": kinds if changed else ""}
     return answer | {"added": sorted(new - old)} | graph.describe(model)
 
@@ -126,7 +127,7 @@ def olive_run(config: str, source: str, folder: str, passes: int | None = None) 
         raise OptimizeError("Olive gave no model; run again with '-v' to see its log")
     written = _single(result.get_best_candidate().model_path)
     kept = target / "result"
-    shutil.copytree(written.parent, kept)
+    shutil.copytree(written.parent, kept, copy_function=copy)
     return _outcome(kept / written.name, Path(source))
 
 

@@ -11,6 +11,7 @@ from onnx import ModelProto, TensorProto
 from artifactctl.backends import graph
 from artifactctl.backends.external import external_files
 from artifactctl.backends.tensors import BLOCK_BYTES, blocks
+from artifactctl.copies import clone
 
 INSIDE_BYTES = 1024  # what is smaller stays in the model: shapes and limits that others must be able to read
 
@@ -63,9 +64,11 @@ def stage_onnx(source: str, folder: str) -> dict[str, Any]:
 
 
 def _copy(source: Path, target: Path, name: str) -> dict[str, Any]:
+    """The digest is that of the copy, whatever becomes of the source meanwhile."""
     digest, size = hashlib.sha256(), 0
-    with source.open("rb") as reader, target.open("wb") as writer:
+    cloned = clone(source, target)
+    with (target if cloned else source).open("rb") as reader, target.open("ab") as writer:
         while block := reader.read(BLOCK_BYTES):
             digest.update(block)
-            size += writer.write(block)
+            size += len(block) if cloned else writer.write(block)
     return {"name": name, "sha256": digest.hexdigest(), "size_bytes": size}

@@ -100,7 +100,7 @@ def constant_of(node: NodeProto) -> TensorProto | None:
     return None
 
 
-def listed_as_inputs(model: ModelProto) -> int:
-    """How many weights are inputs too, as old exporters write them: a caller may pass others."""
-    stored = {tensor.name for tensor in model.graph.initializer}
-    return sum(value.name in stored for value in model.graph.input)
+def listed_as_inputs(model: ModelProto) -> list[TensorProto]:
+    """Weights that are inputs too, as old exporters write them: a caller may pass others."""
+    names = {value.name for value in model.graph.input}
+    return [tensor for tensor in model.graph.initializer if tensor.name in names]

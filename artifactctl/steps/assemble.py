@@ -13,7 +13,15 @@ from artifactctl.errors import NotEquivalent
 from artifactctl.folder import ArtifactFolder
 from artifactctl.inputs import config_digest, data_files, recorded_name
 from artifactctl.project import ModelConfig
-from artifactctl.records import SOURCE_RECIPE, Candidate, Choice, LatencyReport, ReferenceModel, Tried
+from artifactctl.records import (
+    SOURCE_RECIPE,
+    Candidate,
+    Choice,
+    EquivalenceReport,
+    LatencyReport,
+    ReferenceModel,
+    Tried,
+)
 from artifactctl.report.curve import plot
 from artifactctl.steps.places import fall_back
 from artifactctl.steps.portable import look
@@ -153,48 +161,41 @@ def _metadata(
 
 
 def _fallback(base: ReferenceModel, choice: Choice, shipped: Path, scratch: Path, crew: Crew) -> dict[str, Any]:
-    """The same file on plain CPU, proved too; null where it does not hold there. Nothing where it is plain CPU.
-
-    Beside it the candidate that is best there, where that is another file: what `build --provider` would ship.
-    """
-    own = choice.chosen.own or base
-    session = fall_back(base, own.session)
+    """The same file on plain CPU, proved too; null where it does not hold there. Nothing where it is plain CPU."""
+    session = fall_back(base, choice)
     if session is None:
         return {}
-    report = prove(replace(own, session=session), replace(choice.chosen.candidate, path=shipped), crew)
+    own = replace(choice.chosen.own or base, session=session)
+    report = prove(own, replace(choice.chosen.candidate, path=shipped), crew)
     if not report.proves_something:
         return {"fallback": None}
     kept = {key: value for key, value in asdict(session).items() if key in FALLBACK_KEYS}
-    proved = {"max_error": report.largest("max_error"), "samples": report.samples}
-    return {"fallback": kept | proved | {"best": _best_at_home(base, choice, scratch, crew)}}
+    best = _best_at_home(base, choice, scratch / "fallback", crew)
+    return {"fallback": kept | _proved(report) | {"best": best}}
 
 
-def _best_at_home(base: ReferenceModel, choice: Choice, scratch: Path, crew: Crew) -> dict[str, Any] | None:
+def _best_at_home(base: ReferenceModel, choice: Choice, place: Path, crew: Crew) -> dict[str, Any] | None:
+    """The candidate that was best on plain CPU, as it would be shipped, where that is another file."""
     best = choice.at_home
     if best is None or best.candidate.recipe == choice.chosen.candidate.recipe:
         return None
-    file = scratch / "fallback" / folder.MODEL
-    file.parent.mkdir()
-    saved = _save(best.candidate, file, crew)
-    report = prove(best.own or base, replace(best.candidate, path=file), crew)
+    place.mkdir()
+    _save(best.candidate, place / folder.MODEL, crew)
+    report = prove(best.own or base, replace(best.candidate, path=place / folder.MODEL), crew)
     if not report.passed:
         raise NotEquivalent(f"the file of {best.candidate.recipe} is not the model that was proved: {report.reason}")
-    return {
-        "recipe": best.candidate.recipe,
-        "sha256": folder.digest(file),
-        "size_bytes": saved["size_bytes"],
-        "max_error": report.largest("max_error"),
-        "samples": report.samples,
-    }
+    files = [asdict(folder.file_digest(place / name, name)) for name in folder.listing(place)]
+    return {"recipe": best.candidate.recipe, "files": files} | _proved(report)
 
 
-def _save(candidate: Candidate, target: Path, crew: Crew) -> dict[str, Any]:
+def _proved(report: EquivalenceReport) -> dict[str, Any]:
+    return {"max_error": report.largest("max_error"), "samples": report.samples}
+
+
+def _save(candidate: Candidate, target: Path, crew: Crew) -> None:
     """As it is shipped."""
     verbatim = candidate.recipe == SOURCE_RECIPE
-    found: dict[str, Any] = crew.ask(
-        "runner", "save_normalized", source=str(candidate.path), target=str(target), verbatim=verbatim
-    )
-    return found
+    crew.ask("runner", "save_normalized", source=str(candidate.path), target=str(target), verbatim=verbatim)
 
 
 def _fixed(candidate: Candidate) -> dict[str, Any]:

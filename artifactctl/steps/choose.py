@@ -17,6 +17,7 @@ from artifactctl.records import Choice, LatencyReport, Tried
 SLOWER_MARGIN = 0.01  # what is lost here is regained nowhere
 SMALLER = 0.99  # by so much must a file, or memory, be smaller to count
 Better = Callable[[Tried, Tried], bool]
+WORTH = 0.97  # what is not even so much faster by its estimate is not worth a less simple model
 LARGER_MARGIN = 0.10  # a file may grow by this much without a gain in speed
 
 
@@ -52,7 +53,7 @@ def rejection(tried: Tried, rules: Rules) -> str | None:
     candidate, latency = tried.candidate, tried.latency
     if latency is None or latency.ratio_low is None or latency.rounds < MIN_ROUNDS:
         return f"not proved fast enough: fewer than {MIN_ROUNDS} rounds fitted into latency.budget_s"
-    if reason := _over_budget(tried, latency, rules.budgets):
+    if reason := over_budget(tried, latency, rules.budgets):
         return reason
     if latency.ratio_low > 1 + SLOWER_MARGIN:
         return "slower than the source, proved in pairs"
@@ -72,7 +73,7 @@ def _loads_slower(tried: Tried, rules: Rules) -> bool:
     return bool(load and most is not None and tried.provider == rules.provider and load["ratio_low"] > 1 + most)
 
 
-def _over_budget(tried: Tried, latency: LatencyReport, budgets: Budgets) -> str | None:
+def over_budget(tried: Tried, latency: LatencyReport, budgets: Budgets) -> str | None:
     size = (tried.candidate.size_bytes or 0) / 1e6
     if budgets.size_mb is not None and size > budgets.size_mb:
         return f"{size:.4g} MB, over size.max_mb {budgets.size_mb:g}"
@@ -102,7 +103,7 @@ def choose(tried: list[Tried], source: Tried, rules: Rules, faster: Better) -> C
     `tried` is in the order of simplicity. A difference inside the noise does not decide.
     """
     judged = [
-        replace(item, status="rejected", reason=reason) if (reason := rejection(item, rules)) else item
+        replace(item, status="rejected", reason=reason) if (reason := _refusal(item, tried, source, rules)) else item
         for item in tried
     ]
     better = {"latency": faster, "size": _smaller, "memory": _leaner, "load": _loads_faster}[rules.objective]
@@ -113,18 +114,34 @@ def choose(tried: list[Tried], source: Tried, rules: Rules, faster: Better) -> C
         return Choice(chosen, (*judged, chosen))
     if best.provider == rules.provider:
         return _choice(judged, source, best, None, rules)
-    at_home = _best(judged, better, rules.provider)
+    at_home = _best(judged, better, rules.provider) or source
     there = [item for item in judged if item.provider == best.provider and item.status != "rejected"]
-    twin = next((item for item in there if at_home and item.candidate.recipe == at_home.candidate.recipe), best)
-    # on a tie the file that is best at home: it is what whoever lacks that provider runs
-    return _choice(judged, source, best if twin is best or better(best, twin) else twin, at_home, rules)
+    clearly = _clearly_faster if rules.objective == "latency" else better
+    for twin in there:  # on a tie the file that is best at home too: whoever lacks that provider runs it
+        if twin.candidate.recipe == at_home.candidate.recipe and at_home is not source:
+            best = best if any(clearly(item, twin) for item in there) else twin
+    return _choice(judged, source, best, at_home, rules)
+
+
+def _refusal(item: Tried, tried: list[Tried], source: Tried, rules: Rules) -> str | None:
+    """Why not this one. What holds elsewhere must hold at home too: the same file is the fall-back."""
+    if reason := rejection(item, rules):
+        return reason
+    recipe = item.candidate.recipe
+    at_home = [
+        other for other in (*tried, source) if other.candidate.recipe == recipe and other.provider == rules.provider
+    ]
+    if item.provider != rules.provider and all(unproved(other) for other in at_home):
+        return f"the same file is not proved on {rules.provider}, and nothing else would be there to fall back to"
+    return None
 
 
 def _choice(judged: list[Tried], source: Tried, best: Tried, at_home: Tried | None, rules: Rules) -> Choice:
     kept = replace(source, status="eligible", reason="kept only when no recipe holds")
     everyone = [item if item.status == "rejected" else _verdict(item, best, at_home, rules) for item in judged]
+    everyone.append(_verdict(source, best, at_home, rules) if source is at_home else kept)
     chosen = next(item for item in everyone if item.status == "chosen")
-    return Choice(chosen, (*everyone, kept), at_home=at_home)
+    return Choice(chosen, tuple(everyone), at_home=at_home)
 
 
 def _best(judged: list[Tried], better: Better, provider: str | None = None) -> Tried | None:
@@ -166,7 +183,7 @@ def _recorded_home(judged: list[Tried], chosen: Tried, fallback: Mapping[str, An
     if not fallback:
         return None
     recipe = (fallback.get("best") or {"recipe": chosen.candidate.recipe})["recipe"]
-    named = [item for item in judged if item.candidate.recipe == recipe and item.candidate.path]
+    named = [item for item in judged if item.candidate.recipe == recipe and item.status != "rejected"]
     return next((item for item in named if item.provider == fallback["provider"]), None)
 
 
@@ -179,6 +196,14 @@ def proved_faster(one: LatencyReport, other: LatencyReport) -> bool:
     assert one.ratio_high is not None
     assert other.ratio_low is not None
     return one.ratio_high < other.ratio_low
+
+
+def _clearly_faster(item: Tried, other: Tried) -> bool:
+    """Proved so, or by an estimate that is worth a duel: where nobody looked closer, there is no tie."""
+    one, two = item.latency, other.latency
+    assert one is not None
+    assert two is not None
+    return proved_faster(one, two) or (one.ratio or 0.0) < WORTH * (two.ratio or 0.0)
 
 
 def _smaller(item: Tried, best: Tried) -> bool:

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from artifactctl import gate
 from artifactctl.clock import Clock
 from artifactctl.crew import Crew
-from artifactctl.errors import SourceError
-from artifactctl.project import Say
+from artifactctl.errors import LatencyRegression, SourceError
+from artifactctl.project import Budgets, Say
 from artifactctl.records import Choice, LatencyReport, ReferenceModel, Tried
 from artifactctl.steps import choose
 from artifactctl.steps.measure import Duel, Terms, fight, measure, peak_memory, report_of, sample_of
 
-WORTH = 0.97  # what is not even so much faster by its estimate is not worth a less simple model
 LEG_ROUNDS = 14
 
 
@@ -35,7 +34,9 @@ class Contest:
         rules = choose.Rules(self.reference.session.provider, config.objective, config.budgets)
         if not choose.any_holds(measured, rules):
             source = self.against_the_source(source, config.latency.budget_s)
-        return choose.choose(measured, source, rules, self._better)
+        choice = choose.choose(measured, source, rules, self._better)
+        demand_budgets(choice.chosen, config.budgets)
+        return choice
 
     def _measured(self, tried: list[Tried]) -> list[Tried]:
         """Only what is proved equal is worth measuring."""
@@ -69,7 +70,7 @@ class Contest:
         assert other is not None
         if choose.proved_faster(one, other):
             return True
-        if one.ratio is None or other.ratio is None or one.ratio > WORTH * other.ratio or self.clock.left <= 0:
+        if one.ratio is None or other.ratio is None or one.ratio > choose.WORTH * other.ratio or self.clock.left <= 0:
             return False
         self.say(f"timing {choose.name_of(item)} against {choose.name_of(best)}")
         found = self.duel(item, best)
@@ -93,3 +94,12 @@ class Contest:
         if len(rounds) < gate.MIN_ROUNDS:
             return None
         return report_of(terms, here.session.provider, rounds, seconds, (0, 0))
+
+
+def demand_budgets(chosen: Tried, budgets: Budgets) -> None:
+    """Every candidate was held to them; the source, which is what is left where none holds, is too."""
+    if chosen.latency and (reason := choose.over_budget(chosen, chosen.latency, budgets)):
+        hint = "Allow more, or name a recipe that may make it smaller: artifactctl build --recipe int8-dynamic-all"
+        raise LatencyRegression(
+            f"no recipe gives a model inside the budgets, and the source itself is {reason}", hint=hint
+        )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from artifactctl import folder, inspection, ortpackage
 from artifactctl.alive import part_folder
+from artifactctl.copies import copy
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable
 from artifactctl.project import Say
@@ -40,7 +40,7 @@ def _write(artifact: Path, metadata: Mapping[str, Any], part: Path) -> None:
     models.mkdir(parents=True)
     for name in (folder.MODEL, f"{folder.MODEL}.data"):
         if (artifact / name).exists():
-            shutil.copyfile(artifact / name, models / name)
+            copy(artifact / name, models / name)
     for name, text in ortpackage.texts(metadata, folder.digest(artifact / folder.SUMS)).items():
         (part / name).write_text(text, encoding="utf-8", newline="\n")
 

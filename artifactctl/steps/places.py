@@ -10,7 +10,7 @@ from artifactctl.crew import Crew
 from artifactctl.errors import ArtifactctlError, NotAvailable, NotEquivalent, SourceError
 from artifactctl.project import Say
 from artifactctl.providers import CPU, PROVIDERS
-from artifactctl.records import SOURCE_RECIPE, Candidate, ReferenceModel, Session, Tried
+from artifactctl.records import SOURCE_RECIPE, Candidate, Choice, ReferenceModel, Session, Tried
 from artifactctl.steps.export import session_for
 from artifactctl.steps.settle import find_level
 from artifactctl.steps.verify import prove
@@ -70,7 +70,9 @@ def reference_form(reference: ReferenceModel) -> Candidate:
     return Candidate(SOURCE_RECIPE, reference.path, reference.precision, reference.size_bytes)
 
 
-def fall_back(reference: ReferenceModel, chosen: Session) -> Session | None:
+def fall_back(reference: ReferenceModel, choice: Choice) -> Session | None:
     """What runs the same file where the chosen provider is missing: plain CPU, if the configuration allows it."""
-    own = reference.session
-    return own if chosen.execution_provider != CPU and own.execution_provider == CPU else None
+    if (choice.chosen.own or reference).session.execution_provider == CPU:
+        return None
+    sessions = [reference.session, *(item.own.session for item in choice.tried if item.own)]
+    return next((session for session in sessions if session.execution_provider == CPU), None)

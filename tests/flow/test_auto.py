@@ -89,3 +89,17 @@ def test_bad_settings_are_named(cli: Cli, tmp_path: Path, optimize: dict[str, An
     done = cli("check")
     assert done.code == 3
     assert said in done.err
+
+
+def test_where_nothing_is_small_enough_nothing_is_written(cli: Cli, tmp_path: Path) -> None:
+    """The source is no way out of a budget."""
+    project(tmp_path, "cnn", recipes=["fp32"])
+    file = tmp_path / "artifactctl.yaml"
+    config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    config["models"]["cnn"]["size"] = {"max_mb": 0.0001}
+    file.write_text(yaml.safe_dump(config), encoding="utf-8")
+    done = cli("build", "--json")
+    assert done.code == 7, done.err
+    assert "over size.max_mb 0.0001" in done.json["error"]["message"]
+    assert "--recipe" in done.json["error"]["hint"]
+    assert not (tmp_path / "artifacts/cnn").exists()

@@ -173,3 +173,20 @@ def test_the_terms_of_a_provider() -> None:
     assert metadata.options_on(data, "qnn") == {"backend_type": "htp"}
     older = {"session": session, "equivalence": {"bounds": shared}}
     assert metadata.bounds_on(older, "qnn") == shared
+
+
+@pytest.mark.parametrize(
+    ("fallback", "said"),
+    [
+        (None, "nothing: the CPU leaves the bound"),
+        ({"provider": "cpu"}, "cpu, the same file, proved too"),
+        ({"provider": "cpu", "best": None}, "cpu, the same file, proved too"),
+        (
+            {"provider": "cpu", "best": {"recipe": "slim"}},
+            "cpu, the same file, proved too; the best there is slim: build --provider cpu",
+        ),
+    ],
+)
+def test_what_runs_where_the_chosen_provider_is_missing(fallback: Any, said: str) -> None:
+    session = {"provider": "openvino", "graph_level": "all", "fallback": fallback}
+    assert metadata.session_texts({"session": session}) == [f"openvino, proved faster; where it is missing: {said}"]

@@ -250,7 +250,7 @@ def test_a_model_that_was_rewritten_before_gets_other_names() -> None:
 
 
 def test_heavy_weights_are_inputs_again_and_answers_stay() -> None:
-    """288 of all 401 are over the share that a load can bear, and so are the 72 and 40 before them; 8 are not."""
+    """An eighth of all 408 is 51: the 8 and the 40 are inside it, and neither the 72 nor the 288."""
     made = model([conv(), node("Conv", ["c", "v"], ["d"], group=8), node("Conv", ["d", "u"], ["y"])], [X], [Y], WEIGHTS)
     before = answers(made, IMAGE)
     assert rewrite(made, ["list_heavy"])["list_heavy"] == 2

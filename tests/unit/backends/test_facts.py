@@ -30,6 +30,15 @@ def test_a_softmax_over_answers_is_no_attention(tmp_path: Path) -> None:
     assert recipe_facts(write(made, tmp_path / "m.onnx"))["attention"] == 0
 
 
+@pytest.mark.parametrize(("names", "listed"), [((), False), (("small",), False), (("large",), True)])
+def test_weights_are_listed_where_most_of_them_are_inputs(names: tuple[str, ...], listed: bool, tmp_path: Path) -> None:
+    weights = {"small": np.ones((4, 4), np.float32), "large": np.ones((4, 8), np.float32)}
+    nodes = [node("MatMul", ["x", "small"], ["h"]), node("MatMul", ["h", "large"], ["y"])]
+    inputs = [floats("x", 1, 4), *(floats(name, *weights[name].shape) for name in names)]
+    made = model(nodes, inputs, [floats("y", 1, 8)], weights)
+    assert recipe_facts(write(made, tmp_path / "m.onnx"))["listed"] is listed
+
+
 @pytest.mark.parametrize(("rows", "large"), [(1_000_000, False), (2_000_000, True)])
 def test_what_is_large(rows: int, large: bool, tmp_path: Path) -> None:
     """By what is stored, though most of it lies beside the file and is not read."""

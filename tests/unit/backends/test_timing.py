@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from artifactctl import schema
 from artifactctl.backends import timing
 from artifactctl.errors import SourceError
+from artifactctl.resources import template_path
 from tests.conftest import MODELS
 
 from .small import SETTINGS
@@ -61,3 +63,10 @@ def test_a_model_that_does_not_run_is_said(task: dict[str, Any]) -> None:
     for held in (PLENTY, NOTHING):
         with pytest.raises(SourceError, match="ONNX Runtime cannot run it"):
             timing.time_round(task | other | {"held_bytes": held}, 7)
+
+
+def test_rounds_that_follow_one_another_have_opposite_orders() -> None:
+    script = runpy.run_path(str(template_path("bench.py")))
+    for seed in range(0, 40, 2):
+        assert script["turns"](seed) == script["turns"](seed + 1)[::-1]
+    assert len({tuple(script["turns"](seed)) for seed in range(40)}) == 6

@@ -268,10 +268,30 @@ def test_on_a_tie_elsewhere_the_file_that_is_best_at_home_is_shipped() -> None:
     assert (choice.chosen.candidate.recipe, choice.at_home) == ("fp32", home[1])
 
 
-def test_where_no_recipe_holds_at_home_nothing_is_best_there() -> None:
+@pytest.mark.parametrize("third", [(0.28, 0.30), (0.25, 0.36)])
+def test_the_best_at_home_is_no_tie_where_another_is_clearly_faster(third: tuple[float, float]) -> None:
+    """Proved so against the one, or so much by the estimate that nobody knows."""
+    home = [tried("fp32", 0.9, 1.0), tried("slim", 0.9, 1.0), tried("peephole", 0.5, 0.6)]
+    there = [on("openvino", "fp32", 0.27, 0.34), on("openvino", "slim", *third), on("openvino", "peephole", 0.31, 0.38)]
+    items = [item for pair in zip(home, there, strict=True) for item in pair]
+    choice = choose(items, SOURCE)
+    assert (choice.chosen.candidate.recipe, choice.chosen.provider) == ("fp32", "openvino")
+    assert choice.at_home is home[2]
+
+
+def test_where_no_recipe_holds_at_home_the_source_is_best_there() -> None:
     choice = choose([tried("fp32", 1.1, 1.2), on("openvino", "fp32", 0.3, 0.4)], SOURCE)
     assert (choice.chosen.candidate.recipe, choice.chosen.provider) == ("fp32", "openvino")
-    assert choice.at_home is None
+    assert choice.at_home is SOURCE
+    assert choice.tried[-1].reason == "the best on cpu, for machines without openvino: build --provider cpu is for them"
+
+
+def test_what_is_not_proved_at_home_is_no_choice_elsewhere() -> None:
+    """Worse inputs were found after it was tried there."""
+    broken = tried("fp32", equivalence=proof(reason="far off"))
+    choice = choose([broken, on("openvino", "fp32", 0.3, 0.4), on("openvino", "source", 0.5, 0.6)], SOURCE)
+    assert (choice.chosen.candidate.recipe, choice.chosen.provider) == ("source", "openvino")
+    assert choice.tried[1].reason.startswith("the same file is not proved on cpu")
 
 
 def test_what_was_best_at_home_is_so_again() -> None:
@@ -289,6 +309,8 @@ def test_what_was_best_at_home_is_so_again() -> None:
         assert isinstance(choice, Choice)
         assert choice.at_home is not None
         assert choice.at_home.candidate == expected.candidate
-    choice = choose_again(items, SOURCE, entries, {})
-    assert isinstance(choice, Choice)
-    assert choice.at_home is None
+    items[2] = tried("slim", equivalence=proof(reason="far off"))
+    for session in ({}, {"fallback": None}, {"fallback": {"provider": "cpu", "best": {"recipe": "slim"}}}):
+        choice = choose_again(items, SOURCE, entries, session)
+        assert isinstance(choice, Choice)
+        assert choice.at_home is None
