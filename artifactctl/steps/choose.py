@@ -211,8 +211,10 @@ def _smaller(item: Tried, best: Tried) -> bool:
 
 
 def _leaner(item: Tried, best: Tried) -> bool:
-    one, other = (each.latency.candidate.peak_rss_mb if each.latency else None for each in (item, best))
-    return one is not None and other is not None and one < SMALLER * other
+    """All of its processes below all of the other's."""
+    peaks = (each.latency.candidate.intervals.get("peak_rss_mb") if each.latency else None for each in (item, best))
+    one, other = peaks
+    return one is not None and other is not None and one[1] < SMALLER * other[0]
 
 
 def _loads_faster(item: Tried, best: Tried) -> bool:

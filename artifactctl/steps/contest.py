@@ -11,7 +11,7 @@ from artifactctl.errors import LatencyRegression, SourceError
 from artifactctl.project import Budgets, Say
 from artifactctl.records import Choice, LatencyReport, ReferenceModel, Tried
 from artifactctl.steps import choose
-from artifactctl.steps.measure import Duel, Terms, fight, measure, peak_memory, report_of, sample_of
+from artifactctl.steps.measure import Duel, Terms, fight, measure, peak_memory, report_of, sample_of, with_peaks
 
 LEG_ROUNDS = 14
 
@@ -58,8 +58,7 @@ class Contest:
         item = measure(own, item, self.reference.session, budget_s, self.crew)
         config = self.reference.source.config
         if item.latency and (config.objective == "memory" or config.budgets.memory_mb is not None):
-            peaks = peak_memory(own, item.candidate, self.crew)
-            timing = replace(item.latency.candidate, peak_rss_mb=peaks)
+            timing = with_peaks(item.latency.candidate, peak_memory(own, item.candidate, self.crew))
             item = replace(item, latency=replace(item.latency, candidate=timing))
         return item
 

@@ -79,8 +79,8 @@ def measure(reference: ReferenceModel, tried: Tried, source: Session, budget_s: 
     return replace(tried, latency=replace(report, sample=about_sample(reference)))
 
 
-def peak_memory(reference: ReferenceModel, candidate: Candidate, crew: Crew) -> float | None:
-    """In MB above an empty session: the middle one of fresh processes."""
+def peak_memory(reference: ReferenceModel, candidate: Candidate, crew: Crew) -> list[float]:
+    """In MB above an empty session, of fresh processes; nothing where it does not run."""
     sample = str(sample_of(reference))
     row = {
         "threads": reference.session.intra_op_threads,
@@ -94,9 +94,16 @@ def peak_memory(reference: ReferenceModel, candidate: Candidate, crew: Crew) -> 
     try:
         found = crew.ask("timer", "surveys", task=task, side="candidate")
     except SourceError:
-        return None
-    peaks = [child["peak_rss_bytes"] / 1e6 for child in found[0]["children"]]
-    return percentile_of(peaks, 0.5)
+        return []
+    return [child["peak_rss_bytes"] / 1e6 for child in found[0]["children"]]
+
+
+def with_peaks(timing: Timing, peaks: list[float]) -> Timing:
+    """The middle one, and how far they lie apart."""
+    if not peaks:
+        return timing
+    intervals = {**timing.intervals, "peak_rss_mb": (min(peaks), max(peaks))}
+    return replace(timing, peak_rss_mb=percentile_of(peaks, 0.5), intervals=intervals)
 
 
 def fight(duel: Duel, crew: Crew) -> tuple[list[dict[str, Any]], float]:

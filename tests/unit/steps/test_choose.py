@@ -20,6 +20,7 @@ from artifactctl.records import (
 )
 from artifactctl.steps import choose as choosing
 from artifactctl.steps.choose import choose_again
+from artifactctl.steps.measure import with_peaks
 
 RULES = choosing.Rules("cpu", "latency", Budgets())
 
@@ -199,7 +200,8 @@ def with_numbers(
     assert item.latency
     low, high = load
     loads = {"ratio": (low + high) / 2, "ratio_low": low, "ratio_high": high}
-    latency = replace(item.latency, load=loads, candidate=replace(item.latency.candidate, peak_rss_mb=peak))
+    timing = with_peaks(item.latency.candidate, [] if peak is None else [peak - 1, peak, peak + 1])
+    latency = replace(item.latency, load=loads, candidate=timing)
     return replace(item, candidate=replace(item.candidate, size_bytes=size), latency=latency)
 
 
@@ -213,6 +215,11 @@ def test_what_is_wanted_decides(objective: str) -> None:
     assert choose([plain, other], SOURCE).chosen.candidate.recipe == "fp32"
     assert choose([plain, other], SOURCE, objective=objective).chosen.candidate.recipe == "fp16"
     assert choose([plain, plain], SOURCE, objective=objective).chosen.candidate.recipe == "fp32"
+
+
+def test_memory_that_overlaps_decides_nothing() -> None:
+    plain, other = with_numbers(tried("fp32"), peak=10.0), with_numbers(tried("fp16"), peak=8.5)
+    assert choose([plain, other], SOURCE, objective="memory").chosen.candidate.recipe == "fp32"
 
 
 def test_budgets_reject() -> None:
