@@ -170,15 +170,14 @@ def _fallback(base: ReferenceModel, choice: Choice, shipped: Path, scratch: Path
     if not report.proves_something:
         return {"fallback": None}
     kept = {key: value for key, value in asdict(session).items() if key in FALLBACK_KEYS}
-    best = _best_at_home(base, choice, scratch / "fallback", crew)
+    at_home = choice.at_home if choice.at_home and choice.at_home.provider == session.provider else None
+    other = at_home if at_home and at_home.candidate.recipe != choice.chosen.candidate.recipe else None
+    best = _best_there(base, other, scratch / "fallback", crew) if other else None
     return {"fallback": kept | _proved(report) | {"best": best}}
 
 
-def _best_at_home(base: ReferenceModel, choice: Choice, place: Path, crew: Crew) -> dict[str, Any] | None:
-    """The candidate that was best on plain CPU, as it would be shipped, where that is another file."""
-    best = choice.at_home
-    if best is None or best.candidate.recipe == choice.chosen.candidate.recipe:
-        return None
+def _best_there(base: ReferenceModel, best: Tried, place: Path, crew: Crew) -> dict[str, Any]:
+    """The candidate that was best on plain CPU, as it would be shipped."""
     place.mkdir()
     _save(best.candidate, place / folder.MODEL, crew)
     report = prove(best.own or base, replace(best.candidate, path=place / folder.MODEL), crew)

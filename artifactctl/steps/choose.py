@@ -93,8 +93,8 @@ def _where(tried: Tried) -> str:
     return f"{node}; broken by {culprit['pass']!r}" if len(tried.candidate.passes) > 1 else node
 
 
-def any_holds(tried: list[Tried], rules: Rules) -> bool:
-    return any(rejection(item, rules) is None for item in tried)
+def any_holds(tried: list[Tried], source: Tried, rules: Rules) -> bool:
+    return any(_refusal(item, tried, source, rules) is None for item in tried)
 
 
 def choose(tried: list[Tried], source: Tried, rules: Rules, faster: Better) -> Choice:

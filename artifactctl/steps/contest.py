@@ -32,7 +32,7 @@ class Contest:
         config = self.reference.source.config
         measured = self._measured(tried)
         rules = choose.Rules(self.reference.session.provider, config.objective, config.budgets)
-        if not choose.any_holds(measured, rules):
+        if not choose.any_holds(measured, source, rules):
             source = self.against_the_source(source, config.latency.budget_s)
         choice = choose.choose(measured, source, rules, self._better)
         demand_budgets(choice.chosen, config.budgets)
