@@ -96,7 +96,7 @@ def test_the_same_layers_every_time_and_none_for_another_bound(cli: Cli, tmp_pat
         prepare(place, max_abs, ["int8-partial"])
         model = config.load(place / "artifactctl.yaml").models["fragile"]
         request = BuildRequest(model, place, place / "artifacts", cache=tmp_path / "cache")
-        return pipeline.rebuild(request, {"recipe": {"candidates": [chosen]}}, crew, lambda _: None)
+        return pipeline.rebuild(request, {"recipe": {"candidates": [chosen]}, "session": {}}, crew, lambda _: None)
 
     with Crew() as crew:
         first, second = made(tmp_path / "a", 0.02, crew), made(tmp_path / "b", 0.02, crew)
