@@ -14,6 +14,7 @@ from typing import Any
 AIM = 0.8  # of the bound, for a set that is only predicted
 ROOM = 0.9  # of the bound, for one that was proved: it was chosen on these very samples, and others may be worse
 ENOUGH = 0.05  # of all multiplications: what is not worth another try
+MOST_DROPPED = 2  # layers at a time, of a set that failed
 SMALL_REL_L2 = 1e-2  # of the contract, for outputs that are all small
 OVER = 1.01
 
@@ -38,6 +39,11 @@ class Layer:
     writes: float = 0.0  # to make its output float again
     behind: str | None = None  # the layer whose int8 output it could read as it is
     followers: tuple[str | None, ...] = ()  # what reads its output; None is not a layer, and wants floats
+
+
+def layer_of(entry: Mapping[str, Any], alone: Cost) -> Layer:
+    known = {key: entry[key] for key in ("name", "operator", "share", "reads", "writes", "behind")}
+    return Layer(alone=alone, followers=tuple(entry["followers"]), **known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +132,60 @@ def _worth(layer: Layer, chosen: Mapping[str, Layer]) -> float:
 
     Two digits: what another machine computes a little differently must not decide.
     """
-    saves, strain = _saves(layer, chosen), float(f"{layer.alone.strain:.1e}")
+    saves, strain = _saves(layer, chosen), _rough(layer.alone.strain)
     if saves <= 0:
         return saves
     return saves / strain**2 if strain else math.inf
+
+
+def _rough(strain: float) -> float:
+    return float(f"{strain:.1e}")
+
+
+def worst(failed: Mapping[str, Layer], strain: float, total: Callable[[list[str]], Cost]) -> list[str]:
+    """The layers without which a set that failed with `strain` is predicted to hold: one, or a few. None where that
+    does not help.
+
+    `total` predicts what a set costs where that one failed. Of two that would do, the one that saves less goes.
+    """
+    whole, kept, dropped = total(list(failed)).strain, dict(failed), list[str]()
+    scale = strain / whole if whole and math.isfinite(strain) and math.isfinite(whole) else 1.0
+    while len(kept) > 1 and len(dropped) < MOST_DROPPED:
+        rest = {name: total([other for other in kept if other != name]).strain * scale for name in kept}
+        fitting = [name for name in kept if rest[name] <= (AIM + ROOM) / 2]
+        lost = {name: saving(kept) - saving(_less(kept, name)) for name in kept}
+        if fitting:
+            return [*dropped, min(fitting, key=lambda name: lost[name])]
+        dropped.append(min(kept, key=lambda name: (_rough(rest[name]), lost[name])))
+        kept = _less(kept, dropped[-1])
+    return []
+
+
+def _less(layers: Mapping[str, Layer], name: str) -> dict[str, Layer]:
+    return {other: layer for other, layer in layers.items() if other != name}
+
+
+def without(chain: Sequence[Link], dropped: Sequence[str]) -> list[Link]:
+    """The chain without these layers; what it costs behind them is estimated."""
+    found, chosen, gone = list[Link](), dict[str, Layer](), Cost(0.0, 0.0)
+    for link in chain:
+        layer, before = link.layer, found[-1].total if found else Cost(0.0, 0.0)
+        if layer.name in dropped:
+            gone = _sum(gone, layer.alone)
+            continue
+        known = math.isfinite(link.total.strain)
+        total = _difference(link.total, gone, before) if known else _sum(before, layer.alone)
+        found.append(Link(layer, _saves(layer, chosen), total))
+        chosen[layer.name] = layer
+    return found
+
+
+def _difference(total: Cost, gone: Cost, least: Cost) -> Cost:
+    def less(one: float, other: float, smallest: float) -> float:
+        return max(smallest, math.sqrt(max(0.0, one**2 - other**2)))
+
+    error = None if total.error is None else less(total.error, gone.error or 0.0, least.error or 0.0)
+    return Cost(error, less(total.strain, gone.strain, least.strain))
 
 
 def useful(chain: Sequence[Link]) -> int:

@@ -6,6 +6,7 @@ quantized as it will be, any set of layers can be asked for, and only one sessio
 
 from __future__ import annotations
 
+import contextlib
 import math
 import tempfile
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from artifactctl.backends import core, graph
 from artifactctl.backends.proof import read_sample
-from artifactctl.selection import Cost, Layer, Link, cost_of, grow
+from artifactctl.selection import Cost, Link, cost_of, grow, layer_of, worst
 
 SWITCHES = "~switches"
 OUTPUT_SUFFIX = "_QuantizeLinearInput"  # ONNX Runtime keeps the name of a model's output for what comes after
@@ -26,29 +27,35 @@ OUTPUT_SUFFIX = "_QuantizeLinearInput"  # ONNX Runtime keeps the name of a model
 Array = np.ndarray[Any, Any]
 
 
-def layer_errors(
+def layer_errors(**asked: Any) -> list[dict[str, Any]]:
+    """In the order of the selection: each layer's cost alone, and with all before it."""
+    with _switched(**asked) as model:
+        found = [layer_of(layer, model.cost([layer["name"]])) for layer in asked["layers"]]
+        return [_plain(link) for link in grow(found, model.cost)]
+
+
+def worst_layers(failed: list[str], strain: float | None, **asked: Any) -> list[str]:
+    """What to take out of a set that failed with `strain` (None: it could not be compared) on these samples."""
+    entries = {layer["name"]: layer for layer in asked["layers"]}
+    chosen = {name: layer_of(entries[name], Cost(None, math.inf)) for name in failed}
+    with _switched(**asked) as model:
+        return worst(chosen, math.inf if strain is None else strain, model.cost)
+
+
+@contextlib.contextmanager
+def _switched(
     plain: str,
     quantized: str,
     layers: list[dict[str, Any]],
     samples: list[str],
     settings: dict[str, Any],
     bounds: dict[str, Any],
-) -> list[dict[str, Any]]:
-    """In the order of the selection: each layer's cost alone, and with all before it."""
+) -> Iterator[Asked]:
     with tempfile.TemporaryDirectory() as folder:
         model = Switched(graph.load(Path(plain)), graph.load(Path(quantized)), layers)
         file = Path(folder) / "switched.onnx"
         graph.save(model.proto, file)
-        asked = Asked(model, core.open_session(file, core.as_written(settings)), samples, bounds)
-        found = [
-            Layer(alone=asked.cost([layer["name"]]), followers=tuple(layer["followers"]), **_taken(layer))
-            for layer in layers
-        ]
-        return [_plain(link) for link in grow(found, asked.cost)]
-
-
-def _taken(layer: dict[str, Any]) -> dict[str, Any]:
-    return {key: layer[key] for key in ("name", "operator", "share", "reads", "writes", "behind")}
+        yield Asked(model, core.open_session(file, core.as_written(settings)), samples, bounds)
 
 
 def _plain(link: Link) -> dict[str, Any]:

@@ -54,6 +54,7 @@ OPERATIONS = {
     "node_extremes": "extremes",
     "weighted_layers": "layers",
     "layer_errors": "sensitivity",
+    "worst_layers": "sensitivity",
     "write_calibration": "calibration",
     "identity": "fingerprint",
     "olive_load": "olive_passes",

@@ -14,7 +14,8 @@ from artifactctl.errors import ConfigError
 from artifactctl.inputs import recorded_name
 from artifactctl.passes import OlivePass
 from artifactctl.records import ReferenceModel
-from artifactctl.steps.partial import Question, find
+from artifactctl.steps.partial import find
+from artifactctl.steps.trials import Question
 
 HALF_LIMIT = 1e4  # ONNX Runtime's converter clips constants there; values unseen may be some times larger
 BYTE_LIMIT = 1e6  # a mask, not an activation: 256 steps of it leave nothing of anything else

@@ -12,16 +12,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, SourceError
-from artifactctl.passes import OlivePass
-from artifactctl.records import Candidate, EquivalenceReport, ReferenceModel
-from artifactctl.selection import AIM, ROOM, Attempt, Cost, Layer, Link, cost_of, next_size, useful
+from artifactctl.records import EquivalenceReport
+from artifactctl.selection import AIM, ROOM, Cost, Link, cost_of, layer_of, useful
 from artifactctl.steps.measure import sample_of
-from artifactctl.steps.olive import attempt
-from artifactctl.steps.verify import bounds_of, prove
+from artifactctl.steps.trials import Made, Question, Search, make, nodes_of, switched
+from artifactctl.steps.verify import bounds_of
 
-STEPS = 6  # sets that are quantized for real, after all layers together
+STEPS = 8  # sets that are quantized for real, after all layers together
 MOST_LAYERS, LEAST_SHARE = 96, 0.002  # of the multiplications: what a smaller one saves is less than it costs
 WORK = 400_000_000_000  # multiplications that the search for errors may take: about half a minute
 FEWEST_LAYERS = 8
@@ -30,16 +28,6 @@ NEEDLESS = "does not apply: no layer multiplies enough to make up for converting
 LONGEST_NAME = 60  # of a layer in a sentence
 PROFILE_S, MOST_RUNS = 1.0, 300  # for each set
 WATCHED = 2  # samples of each kind: to calibrate with, and where int8 was worst
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    reference: ReferenceModel
-    source: Path  # what the pass will get; its nodes have names
-    step: OlivePass
-    calibration: tuple[str, ...]
-    scratch: Path
-    crew: Crew
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,71 +40,45 @@ class Found:
     curve: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """The first `size` layers in int8, for real."""
-
-    size: int
-    path: Path | None  # None where Olive failed
-    report: EquivalenceReport | None
-    cost: Cost
-
-    @property
-    def holds(self) -> bool:
-        return self.report is not None and self.report.passed and self.cost.strain <= ROOM
-
-
 def find(question: Question, limit_s: float) -> Found:
     """No further set is tried after `limit_s`; what holds by then is the answer."""
     until = time.monotonic() + limit_s
     layers = _layers(question)
     if not layers:
         return Found(refusal="does not apply: no layer with float32 weights is left to quantize")
-    whole = _make(question, layers, len(layers))
+    whole = make(question, layers)
     if whole.path is None:  # the pass itself will say why
-        return Found(_nodes(layers))
+        return Found(nodes_of(layers))
     assert whole.report is not None
-    samples = _telling(question, whole.report)
+    asked = switched(question, whole.path, layers, _telling(question, whole.report))
     try:
-        errors = question.crew.ask(
-            "runner", "layer_errors", plain=str(question.source), quantized=str(whole.path), layers=layers,
-            samples=samples, settings=asdict(question.reference.session),
-            bounds=bounds_of(question.reference.equivalence),
-        )  # fmt: skip
+        errors = question.crew.ask("runner", "layer_errors", **asked)
     except SourceError as error:
         return Found(refusal=f"does not apply: the error of single layers cannot be measured: {error}")
-    chain = [_link(entry) for entry in errors]
     by_name = {layer["name"]: layer for layer in layers}
-    ordered = [by_name[link.layer.name] for link in chain]
-    tried, most = [whole], useful(chain)
-    promising = chain[0].total.strain <= AIM
-    while promising and len(tried) <= STEPS and time.monotonic() < until:
-        known = [Attempt(item.size, item.cost.strain, item.holds) for item in tried if item.size <= most]
-        size = next_size(chain[:most], known)
-        if size is None:
+    search = Search(question, layers, [_link(entry, by_name[entry["name"]]) for entry in errors], whole)
+    while search.promising and len(search.tried) <= STEPS and time.monotonic() < until:
+        if not search.step():
             break
-        tried.append(_make(question, ordered[:size], size))
-    return _answer(question, chain, ordered, tried)
+    return _answer(question, search, by_name)
 
 
-def _answer(question: Question, chain: list[Link], ordered: list[dict[str, Any]], tried: list[Made]) -> Found:
-    most = useful(chain)
-    holding = [item for item in tried if item.holds and item.size <= most]
-    best = max(holding, key=lambda item: item.size, default=None)
-    refusal = "" if best else _refusal(chain, most, tried) if most else NEEDLESS
+def _answer(question: Question, search: Search, layers: Mapping[str, Mapping[str, Any]]) -> Found:
+    best, most = search.best, useful(search.order)
+    refusal = "" if best else _refusal(search.order, most, search.tried) if most else NEEDLESS
     curve = {
         "bounds": bounds_of(question.reference.equivalence),
         "room": ROOM,
-        "layers": [_layer_entry(link) for link in chain],
-        "points": _points(question, chain, tried),
-        "chosen": best.size if best else None,
+        "layers": [_layer_entry(link) for link in search.order],
+        "points": _points(question, search),
         "refusal": refusal or None,
     }
     if best is None:
         return Found(refusal=refusal, curve=curve)
-    share = sum(link.layer.share for link in chain[: best.size])
-    note = f"{best.size} of {len(chain)} layers in int8, {share:.0%} of the multiplications"
-    return Found(_nodes(ordered[: best.size]), note, curve=curve)
+    note = f"{len(best.names)} of {len(layers)} layers in int8, {search.share(best):.0%} of the multiplications"
+    if best.dropped:
+        note += f"; {len(best.dropped)} taken out for the error with the others"
+    return Found(nodes_of([layers[name] for name in best.names]), note, curve=curve)
 
 
 def _refusal(chain: Sequence[Link], most: int, tried: Sequence[Made]) -> str:
@@ -128,9 +90,9 @@ def _refusal(chain: Sequence[Link], most: int, tried: Sequence[Made]) -> str:
         adds = "an error that cannot be compared" if least.alone.error is None else f"{least.alone.error:.2g}"
         named = f"the least harmful, {least.operator} {least.name[:LONGEST_NAME]!r}, adds {adds}"
         return f"does not apply: {which} can be int8 {inside}; {named}"
-    small = min(tried, key=lambda item: item.size)
+    small = min(tried, key=lambda item: len(item.names))
     gives = "cannot be compared" if small.cost.error is None else f"gives {small.cost.error:.2g}"
-    number = f"{small.size} of {len(chain)} layers, {gives}"
+    number = f"{len(small.names)} of {len(chain)} layers, {gives}"
     return (
         f"does not apply: no set of nodes stays inside {ROOM:.0%} of the bound; the smallest that was tried, {number}"
     )
@@ -156,27 +118,6 @@ def _layers(question: Question) -> list[dict[str, Any]]:
     ]
 
 
-def _make(question: Question, layers: Sequence[Mapping[str, Any]], size: int) -> Made:
-    step, reference, crew = question.step, question.reference, question.crew
-    config = {**step.config, "nodes_to_quantize": _nodes(layers)}
-    made = attempt(
-        crew, "olive_pass", crew.limits.time_s, name=step.type, config=config,
-        source=str(question.source), folder=str(question.scratch / f"first-{size}"),
-        calibration=list(question.calibration),
-    )  # fmt: skip
-    if isinstance(made, str):
-        return Made(size, None, None, Cost(None, math.inf))
-    path = Path(made["path"])
-    report = prove(reference, Candidate("int8-partial", path, made["precision"]), crew)
-    if not report.outputs:  # it could not be run
-        return Made(size, path, report, Cost(None, math.inf))
-    return Made(size, path, report, cost_of(map(asdict, report.outputs), bounds_of(reference.equivalence)))
-
-
-def _nodes(layers: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [name for layer in layers for name in (layer["name"], *layer["carries"])]
-
-
 def _telling(question: Question, report: EquivalenceReport) -> list[str]:
     """Samples to measure layers on: of those to calibrate with, and those where int8 did worst."""
     files, bounds = question.calibration, bounds_of(question.reference.equivalence)
@@ -186,12 +127,12 @@ def _telling(question: Question, report: EquivalenceReport) -> list[str]:
     return list(dict.fromkeys([*calibrated, *worst]))
 
 
-def _link(entry: Mapping[str, Any]) -> Link:
+def _link(entry: Mapping[str, Any], layer: Mapping[str, Any]) -> Link:
     def cost(prefix: str) -> Cost:
         strain = entry[f"{prefix}strain"]
         return Cost(entry[f"{prefix}error"], math.inf if strain is None else strain)
 
-    return Link(Layer(entry["name"], entry["operator"], entry["share"], cost("")), entry["saves"], cost("total_"))
+    return Link(layer_of(layer, cost("")), entry["saves"], cost("total_"))
 
 
 def _layer_entry(link: Link) -> dict[str, Any]:
@@ -205,19 +146,21 @@ def _layer_entry(link: Link) -> dict[str, Any]:
     }
 
 
-def _points(question: Question, chain: Sequence[Link], tried: Sequence[Made]) -> list[dict[str, Any]]:
+def _points(question: Question, search: Search) -> list[dict[str, Any]]:
     """By size; the speed-up is of medians of profiled runs in turn, and judges nothing."""
-    made = sorted((item for item in tried if item.path), key=lambda item: item.size)
-    runs = {item.size: item.path for item in made if item.path and item.report and item.report.outputs}
-    speeds = dict(zip(runs, _speed_ups(question, list(runs.values())), strict=True))
+    made = sorted((item for item in search.tried if item.path), key=lambda item: (len(item.names), len(item.dropped)))
+    runs = {item.path: None for item in made if item.path and item.report and item.report.outputs}
+    speeds = dict(zip(runs, _speed_ups(question, list(runs)), strict=True))
     return [
         {
-            "layers": item.size,
-            "share": sum(link.layer.share for link in chain[: item.size]),
-            "predicted_error": chain[item.size - 1].total.error,
+            "layers": len(item.names),
+            "dropped": list(item.dropped),
+            "share": search.share(item),
+            "predicted_error": item.predicted,
             "max_error": item.cost.error,
             "holds": item.holds,
-            "speed_up": speeds.get(item.size),
+            "chosen": item is search.best,
+            "speed_up": speeds.get(item.path) if item.path else None,
         }
         for item in made
     ]

@@ -21,24 +21,32 @@ from tests.conftest import MODELS, Finished
 Cli = Callable[..., Finished]
 
 
-def prepare(place: Path, max_abs: float, recipes: list[str]) -> None:
+SEEN = {"x": (16, 8, 8), "z": (1, 1, 1)}  # what is calibrated with
+
+
+def prepare(place: Path, max_abs: float, recipes: list[str], name: str = "fragile") -> None:
     place.mkdir(exist_ok=True)
-    shutil.copy(MODELS / "fragile.onnx", place)
+    shutil.copy(MODELS / f"{name}.onnx", place)
     rng = np.random.default_rng(3)
-    np.savez(place / "c.npz", x=rng.uniform(-1, 1, (64, 16, 8, 8)).astype(np.float32))
+    inputs = ("x", "z") if name == "rare" else ("x",)
+    arrays = {key: rng.uniform(-1, 1, (64, *SEEN[key])).astype(np.float32) for key in inputs}
+    np.savez(place / "c.npz", **arrays)  # type: ignore[arg-type]
+    ranges = {"x": {"range": [-1, 1]}, "z": {"range": [-3, 3]}}
     model = {
-        "source": {"onnx": "fragile.onnx", "inputs": {"x": {"range": [-1, 1]}}},
+        "source": {"onnx": f"{name}.onnx", "inputs": {key: ranges[key] for key in inputs}},
         "data": {"calibration": "c.npz"},
         "latency": {"budget_s": 2},
         "optimize": {"recipes": recipes},
         "equivalence": {"max_abs": max_abs},
     }
-    (place / "artifactctl.yaml").write_text(yaml.safe_dump({"schema_version": 1, "models": {"fragile": model}}))
+    (place / "artifactctl.yaml").write_text(yaml.safe_dump({"schema_version": 1, "models": {name: model}}))
 
 
-def build(cli: Cli, place: Path, max_abs: float, recipes: list[str], *more: str) -> dict[str, dict[str, Any]]:
-    prepare(place, max_abs, recipes)
-    done = cli("build", "--json", *more, cwd=place)
+def build(
+    cli: Cli, place: Path, max_abs: float, recipes: list[str], name: str = "fragile"
+) -> dict[str, dict[str, Any]]:
+    prepare(place, max_abs, recipes, name)
+    done = cli("build", "--json", cwd=place)
     assert done.code == 0, done.err
     assert schema.problems(done.json, "report") == []
     return {item["recipe"]: item for item in done.json["data"]["artifacts"][0]["candidates"]}
@@ -55,11 +63,26 @@ def test_the_fragile_layer_stays_float(cli: Cli, tmp_path: Path) -> None:
     curve = json.loads((path / folder.CURVE).read_text())
     assert schema.problems(curve, "quantization") == []
     assert [entry["name"] for entry in curve["layers"]] == ["first", "fragile"]  # the product is too small to matter
-    assert curve["chosen"] == 1
-    assert [(point["layers"], point["holds"]) for point in curve["points"]] == [(1, True), (2, False)]
+    told = [(point["layers"], point["holds"], point["chosen"]) for point in curve["points"]]
+    assert told == [(1, True, True), (2, False, False)]
     assert "<circle" in (path / folder.PLOT).read_text()
     assert f"]({folder.PLOT})" in (path / "README.md").read_text()
     assert cli("check", path).code == 0
+    assert cli("verify", path).code == 0
+
+
+def test_a_set_that_fails_loses_the_layer_that_is_to_blame(cli: Cli, tmp_path: Path) -> None:
+    """`rare` looks harmless where layers are looked at one by one, and comes before `small` in the order."""
+    found = build(cli, tmp_path, 0.02, ["int8-partial"], "rare")
+    path = tmp_path / "artifacts/rare/artifact_v1"
+    curve = json.loads((path / folder.CURVE).read_text())
+    assert schema.problems(curve, "quantization") == []
+    order = [entry["name"] for entry in curve["layers"]]
+    assert order.index("rare") < order.index("small") < order.index("coarse") == 3
+    told = [(point["layers"], point["dropped"], point["holds"], point["chosen"]) for point in curve["points"]]
+    assert told == [(2, ["rare"], True, True), (3, [], False, False), (4, [], False, False)]
+    assert "2 of 4 layers in int8" in found["int8-partial"]["passes"][-1]["detail"]
+    assert "; 1 taken out for the error with the others" in found["int8-partial"]["passes"][-1]["detail"]
     assert cli("verify", path).code == 0
 
 
@@ -71,8 +94,8 @@ def test_where_no_layer_holds_the_least_harmful_is_named(cli: Cli, tmp_path: Pat
     path = tmp_path / "artifacts/fragile/artifact_v1"
     curve = json.loads((path / folder.CURVE).read_text())
     assert schema.problems(curve, "quantization") == []
-    assert (curve["chosen"], curve["refusal"]) == (None, reason)
-    assert [point["layers"] for point in curve["points"]] == [2]
+    assert curve["refusal"] == reason
+    assert [(point["layers"], point["chosen"]) for point in curve["points"]] == [(2, False)]
     assert cli("check", path).code == 0
 
 

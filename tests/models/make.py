@@ -246,6 +246,36 @@ def fragile() -> None:
     save("fragile", nodes, [floats("x", "batch", 16, 8, 8)], [floats("y", "batch", 5)], stored)
 
 
+def rare() -> None:
+    """Four layers side by side: two are harmless, `coarse` is far too large for int8 where z is below -1, and `rare`
+    a little where z is above 1."""
+    rng = np.random.default_rng(17)
+    sizes = {"plain": 32, "rare": 64, "small": 32, "coarse": 32}
+    weights = {name: 0.1 * rng.standard_normal((size, 16, 3, 3)) for name, size in sizes.items()}
+    weights |= {"one": np.array(1.0), "slightly": np.array(0.5), "wildly": np.array(60.0)}
+    nodes = [helper.make_node("Neg", ["z"], ["n"], "negated")]
+    for side, start, factor in (("rare", "z", "slightly"), ("coarse", "n", "wildly")):
+        nodes += [
+            helper.make_node("Sub", [start, "one"], [f"{side}_over"], f"{side}_over"),
+            helper.make_node("Relu", [f"{side}_over"], [f"{side}_relu"], f"{side}_relu"),
+            helper.make_node("Mul", [f"{side}_relu", factor], [f"{side}_more"], f"{side}_more"),
+            helper.make_node("Add", [f"{side}_more", "one"], [f"{side}_times"], f"{side}_times"),
+            helper.make_node("Mul", ["x", f"{side}_times"], [f"{side}_in"], f"{side}_in"),
+        ]
+    for side in sizes:
+        start = "x" if side in ("plain", "small") else f"{side}_in"
+        padded = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+        nodes += [
+            helper.make_node("Conv", [start, side], [f"{side}_c"], side, **padded),
+            helper.make_node("Relu", [f"{side}_c"], [f"{side}_r"], f"{side}_last"),
+            helper.make_node("GlobalAveragePool", [f"{side}_r"], [f"{side}_p"], f"{side}_pool"),
+        ]
+    nodes.append(helper.make_node("Concat", [f"{side}_p" for side in sizes], ["y"], "all", axis=1))
+    stored = {name: array.astype(np.float32) for name, array in weights.items()}
+    inputs = [floats("x", "batch", 16, 8, 8), floats("z", "batch", 1, 1, 1)]
+    save("rare", nodes, inputs, [floats("y", "batch", 160, 1, 1)], stored)
+
+
 if __name__ == "__main__":
-    for make in (mlp, cnn, branch, constant, noisy, tokens, qdq, encoder, loud, fragile):
+    for make in (mlp, cnn, branch, constant, noisy, tokens, qdq, encoder, loud, fragile, rare):
         make()

@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 
-from artifactctl.selection import Attempt, Cost, Layer, Link, cost_of, grow, next_size, saving, useful
+from artifactctl.selection import (
+    Attempt,
+    Cost,
+    Layer,
+    Link,
+    cost_of,
+    grow,
+    next_size,
+    saving,
+    useful,
+    without,
+    worst,
+)
 
 BOUNDS = {"default": {"max_abs": 1e-3}, "outputs": {}}
 GOOD = {"name": "y", "max_error": 5e-4, "rel_l2": 1e-3, "cosine": 0.9999, "top1": 1.0, "bound": 1e-3, "passed": True}
@@ -119,6 +131,42 @@ def test_every_search_ends() -> None:
             assert size not in {item.size for item in tried}
             tried.append(Attempt(size, 0.5 if size <= limit else 2.0, size <= limit))
         assert len(tried) <= 9
+
+
+def blamed(strain: float, *layers: Layer) -> list[str]:
+    return worst({item.name: item for item in layers}, strain, squares(*layers))
+
+
+def test_the_one_layer_that_is_to_blame_is_taken_out() -> None:
+    good = [layer("a", 0.3, 0.2), layer("c", 0.3, 0.2)]
+    assert blamed(3.0, good[0], layer("b", 0.4, 3.0), good[1]) == ["b"]
+    assert blamed(6.0, good[0], layer("b", 0.4, 3.0), good[1]) == ["b"]  # for real it is worse than predicted, alike
+
+
+def test_of_two_that_would_do_the_one_that_saves_less_goes() -> None:
+    assert blamed(1.1, layer("large", 0.6, 0.8), layer("small", 0.1, 0.76)) == ["small"]
+
+
+def test_two_may_be_to_blame_but_not_half_of_them() -> None:
+    bad = [layer("x", 0.2, 3.0), layer("y", 0.2, 4.0), layer("z", 0.2, 5.0)]
+    assert blamed(5.0, layer("a", 0.3, 0.2), *bad[:2]) == ["y", "x"]
+    assert blamed(7.1, layer("a", 0.3, 0.2), *bad) == []
+    assert blamed(9.0, layer("alone", 1.0, 9.0)) == []
+
+
+def test_what_cannot_be_compared_is_to_blame() -> None:
+    broken = Layer("broken", "Conv", 0.4, Cost(None, math.inf))
+    assert blamed(math.inf, layer("a", 0.3, 0.2), broken) == ["broken"]
+
+
+def test_a_chain_without_some_layers_is_estimated_anew() -> None:
+    layers = [layer("a", 0.4, 0.3), layer("b", 0.3, 0.4), layer("c", 0.2, 0.5), layer("d", 0.1, math.inf)]
+    chain = without(grow(layers, squares(*layers)), ["b"])
+    assert names(chain) == ["a", "c", "d"]
+    assert [round(link.total.strain, 3) for link in chain] == [0.3, 0.583, math.inf]
+    first = replace(layer("first", 0.5, 0.1), writes=0.2, followers=("second",))
+    second = replace(layer("second", 0.4, 0.1), reads=0.2, behind="first")
+    assert without(grow([first, second], squares(first, second)), ["first"])[0].saves == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from artifactctl.backends import core
 from artifactctl.backends.layers import SLOW_POOL, weighted_layers
 from artifactctl.backends.npz import sample_arrays, write_npz
-from artifactctl.backends.sensitivity import SWITCHES, Switched, layer_errors
+from artifactctl.backends.sensitivity import SWITCHES, Switched, layer_errors, worst_layers
 from artifactctl.passes import CARRIERS, LAYERS
 from tests.conftest import MODELS
 from tests.unit.backends.small import SETTINGS, write
@@ -117,9 +117,14 @@ def test_the_fragile_layer_comes_last(plain: str, tmp_path: Path, feeds: dict[st
     free = {"reads": 0.0, "writes": 0.0}
     shared = [layer | free | {"share": layer["multiplications"] / total} for layer in layers]
     quantized(plain, feeds, layers)
-    place = str(tmp_path / "q.onnx")
-    found = layer_errors(plain, place, shared, [sampled(tmp_path, feeds)], SETTINGS, BOUNDS)
+    asked = {"plain": plain, "quantized": str(tmp_path / "q.onnx"), "layers": shared, "bounds": BOUNDS}
+    asked |= {"samples": [sampled(tmp_path, feeds)], "settings": SETTINGS}
+    found = layer_errors(**asked)
     assert found[-1]["name"] == "fragile"
     assert found[-1]["error"] > 5 * max(entry["error"] for entry in found[:-1])
     assert [entry["strain"] for entry in found] == [pytest.approx(entry["error"] / 1e-3) for entry in found]
     assert found[-1]["total_error"] >= found[-1]["error"]
+    everything, error = [layer["name"] for layer in layers], found[-1]["total_error"]
+    wide = asked | {"bounds": {"default": {"max_abs": 2 * max(entry["error"] for entry in found[:-1])}, "outputs": {}}}
+    assert worst_layers(failed=everything, strain=error / wide["bounds"]["default"]["max_abs"], **wide) == ["fragile"]
+    assert worst_layers(failed=everything, strain=error / 1e-9, **asked) == []
