@@ -11,10 +11,11 @@ import onnx
 from google.protobuf.message import DecodeError, EncodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from artifactctl.backends import streams
+from artifactctl.backends import layout, streams
 from artifactctl.backends.external import external_files, load_external, stored_bytes
 from artifactctl.copies import copy
 from artifactctl.errors import SourceError
+from artifactctl.portability import TIED
 
 EXTERNAL_OVER_BYTES = 1_500_000_000  # protobuf ends at 2 GiB
 DATA_SUFFIX = ".data"
@@ -180,8 +181,8 @@ def portability(model: ModelProto) -> str:
     kinds = {node.op_type for node in nodes(model)}
     if "EPContext" in kinds:
         return "this-device"
-    if "com.microsoft.nchwc" in domains:
-        return "cpu:nchwc"
+    if layout.DOMAIN in domains:
+        return TIED + layout.isa_of(model)
     own = {function.domain for function in model.functions}
     other = domains - {"", "ai.onnx", "ai.onnx.ml"} - own
     custom = sorted(domain for domain in other if not domain.startswith("com.microsoft"))

@@ -24,7 +24,7 @@ from artifactctl.records import (
 )
 from artifactctl.report.curve import plot
 from artifactctl.steps.places import fall_back
-from artifactctl.steps.portable import look
+from artifactctl.steps.portable import look_at_proved
 from artifactctl.steps.standing import OLDEST, PREVIOUS, anonymous
 from artifactctl.steps.verify import bounds_of, prove, statement_of
 
@@ -50,7 +50,7 @@ def assemble(
     shipped = prove(reference, replace(chosen.candidate, path=staged / folder.MODEL), crew)
     if not shipped.passed:
         raise NotEquivalent(f"the file to be shipped is not the model that was proved: {shipped.reason}")
-    described = look(staged / folder.MODEL, crew)
+    described = look_at_proved(staged / folder.MODEL, crew)
     described["fallback"] = _fallback(base, choice, staged / folder.MODEL, scratch, crew)
     labelled = reference.source.config.equivalence.default.max_accuracy_drop is not None
     golden = str(staged / folder.GOLDEN)

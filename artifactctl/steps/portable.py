@@ -10,6 +10,7 @@ from typing import Any
 from artifactctl import recipes, releases
 from artifactctl.crew import Crew
 from artifactctl.errors import SourceError
+from artifactctl.portability import TIED, on_this_cpu
 from artifactctl.records import Candidate, ReferenceModel
 
 
@@ -34,7 +35,13 @@ def hold(reference: ReferenceModel, candidate: Candidate, crew: Crew) -> Candida
 
 
 def is_tied(portability: str) -> bool:
-    return portability == "this-device" or portability.startswith("cpu:")
+    return portability == "this-device" or portability.startswith(TIED)
+
+
+def look_at_proved(path: Path, crew: Crew) -> dict[str, Any]:
+    """The same of a model that was proved on this machine, which tells what its file may not."""
+    found, flags = look(path, crew), crew.ask("runner", "describe_machine")["machine"]["flags"]
+    return {**found, "portability": on_this_cpu(found["portability"], flags)}
 
 
 def look(path: Path, crew: Crew) -> dict[str, Any]:

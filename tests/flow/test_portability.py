@@ -19,7 +19,7 @@ from artifactctl.crew import Crew
 from artifactctl.portability import portability_warnings
 from artifactctl.project import ModelConfig, Source
 from artifactctl.records import Candidate, ReferenceModel, Session, SourceModel
-from artifactctl.steps.portable import hold, look
+from artifactctl.steps.portable import hold, look, look_at_proved
 from tests.conftest import MODELS, Finished
 
 
@@ -89,12 +89,16 @@ def test_no_recipe_of_ours_ties_a_model_to_a_cpu(tmp_path: Path) -> None:
     assert any(node.domain == "com.microsoft.nchwc" for node in onnx.load(tied).graph.node)
     with Crew() as crew:
         refused = hold(reference(plain), Candidate("fp32", tied, "fp32", 1), crew)
-        assert (refused.path, refused.failure) == (None, "tied to this hardware: its graph is cpu:nchwc")
+        said = f"tied to this hardware: its graph is {look(tied, crew)['portability']}"
+        assert (refused.path, refused.failure) == (None, said)
+        assert look_at_proved(tied, crew)["portability"] in ("cpu:avx2", "cpu:avx512f")
         for origin, recipe, path in ((plain, "olive:x", tied), (tied, "fp32", tied), (plain, "fp32", plain)):
             candidate = Candidate(recipe, path, "fp32", 1)
             assert hold(reference(origin), candidate, crew) == candidate
         assert look(tied, crew)["min_runtime"] is None
-    assert "laid out for one kind of CPU (nchwc)" in portability_warnings({"portability": "cpu:nchwc"})[0]
+    assert "laid out for one kind of CPU (avx2), and" in portability_warnings({"portability": "cpu:avx2"})[0]
+    unclear = portability_warnings({"portability": "cpu:avx2-or-avx512f"})[0]
+    assert "(avx2 or avx512f, the file does not tell), and" in unclear
     assert "no other" in portability_warnings({"portability": "this-device"})[0]
 
 
