@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from artifactctl import bom, environment, folder, metadata
+from artifactctl import bom, card, environment, folder, metadata
 
 EQUAL, DIFFERS, MEASURED, ADDED, MISSING = "equal", "differs", "measured", "added", "missing"
 # what the record claims; a rebuild that arrives elsewhere proves the claim wrong, whatever the machine
 CLAIMS = ("model_name", "source", "equivalence.bounds", "equivalence.statement", "equivalence.passed")
 LATER_SETTINGS = ("memory_pattern", "arena", "flush_denormals")
-_RENDERED = {folder.VALIDATE: metadata.render_validate, "README.md": metadata.render_card, folder.BOM: bom.render}
+_RENDERED = {folder.VALIDATE: metadata.render_validate, "README.md": card.render, folder.BOM: bom.render}
 
 
 def as_recorded(rebuilt: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Metadata <-> metadata.yaml, both ways, and validate.py and the model card, which are rendered from it."""
+"""Metadata <-> metadata.yaml, both ways; validate.py, which is rendered from it; what it says, in sentences."""
 
 from __future__ import annotations
 
+import math
 import pprint
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 from artifactctl import schema, verdicts, yamlfile
 from artifactctl.errors import ArtifactDamaged, ConfigError
 from artifactctl.folder import digest
-from artifactctl.portability import portability_text, portability_warnings
+from artifactctl.portability import portability_warnings
 from artifactctl.providers import PROVIDERS
 from artifactctl.resources import template_text
 from artifactctl.versions import parse_folder_name
@@ -150,45 +151,6 @@ def render_validate(metadata: Mapping[str, Any]) -> str:
     return DATA_BLOCK.sub(lambda _: block, template_text("validate.py"), count=1)
 
 
-def render_card(metadata: Mapping[str, Any]) -> str:
-    """README.md of the artifact: what a person wants to know first."""
-    equivalence, latency, model = metadata["equivalence"], metadata["latency"], metadata["model"]
-    speed = (
-        ""
-        if latency is None or latency["ratio"] is None
-        else (f", {latency['ratio']:.2f} × the source's time ({latency['ratio_low']:.2f}–{latency['ratio_high']:.2f})")
-    )
-    drop = metadata["accuracy_drop"]
-    values = {
-        "model": metadata["model_name"],
-        "version": metadata["version"],
-        "recipe": metadata["recipe"]["name"],
-        "reason": metadata["recipe"]["reason"],
-        "optimization": metadata["optimization"],
-        "precision": metadata["precision"],
-        "opset": metadata["opset"],
-        "size": f"{model['size_bytes']:,} bytes",
-        "statement": _cell(equivalence["statement"]),
-        "samples": equivalence["samples"],
-        "max_error": "–" if equivalence["max_error"] is None else f"{equivalence['max_error']:.2e}",
-        "reference": metadata["reference"]["framework"],
-        "latency": "not measured"
-        if metadata["latency_ms"] is None
-        else "; ".join([f"{metadata['latency_ms']:.4g} ms (median){speed}", *map(_cell, speed_texts(metadata))]),
-        "accuracy": "not measured" if drop is None else f"{drop:+.4f}",
-        "license": _cell(metadata["source"].get("license") or "not given"),
-        "portability": _cell(portability_text(model)),
-        "golden": _golden(metadata["reference"]["golden"]),
-        "inputs": "\n".join(_value_row(value) for value in model["inputs"]) or "| – | – | – |",
-        "outputs": "\n".join(_value_row(value) for value in model["outputs"]),
-        "warnings": "\n".join(f"**Note:** {_cell(text)}.\n" for text in warnings(metadata)),
-        "conditions": _conditions(metadata),
-        "candidates": "\n".join(_candidate_row(entry) for entry in metadata["recipe"]["candidates"]),
-        "curve": _curve(metadata["recipe"].get("curve")),
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: str(values[match.group(1)]), template_text("card.md"))
-
-
 def warnings(meta: Mapping[str, Any]) -> list[str]:
     """What a reader must know before believing the proof."""
     found = coverage_texts(meta)
@@ -198,7 +160,26 @@ def warnings(meta: Mapping[str, Any]) -> list[str]:
     vacuous = [output["name"] for output in meta["equivalence"]["outputs"] if output["vacuous"]]
     if vacuous:
         found.append(f"constant over all samples, so nothing is proved about: {', '.join(vacuous)}")
-    return found + portability_warnings(meta["model"]) + speed_texts(meta, proved=False)
+    return found + portability_warnings(meta["model"]) + _cost_texts(meta) + speed_texts(meta, proved=False)
+
+
+def _cost_texts(meta: Mapping[str, Any]) -> list[str]:
+    """Of session settings that hold the bound where ONNX Runtime's defaults do not."""
+    report = (meta["latency"] or {}).get("defaults")
+    if not report or report["ratio"] is None or report["ratio_low"] <= 1:
+        return []
+    usual, bound = meta["reference"]["noise"]["levels"][0], bounds_on(meta)["default"]["max_abs"]
+    text = f"slower than {report['against']}, which leave the bound: {verdicts.spread(report)}"
+    if bound and usual["max_error"] is not None and usual["max_error"] > bound:
+        wider = f"equivalence: {{max_abs: {_rounded_up(1.2 * usual['max_error']):g}}}"
+        text += f"; if an error of {usual['max_error']:.2g} is small enough for you, {wider} takes them"
+    return [text]
+
+
+def _rounded_up(value: float) -> float:
+    """To one digit."""
+    unit: float = 10.0 ** math.floor(math.log10(value))
+    return math.ceil(value / unit) * unit
 
 
 def coverage_texts(meta: Mapping[str, Any]) -> list[str]:
@@ -253,31 +234,3 @@ def decision_texts(outputs: Sequence[Mapping[str, Any]], meta: Mapping[str, Any]
             text += f"; none can change where the margin is above {made['margin']:.2g}: {made['covered']:.1%} of them"
         found.append(text)
     return found[:MOST_TEXTS] + ([f"and {len(found) - MOST_TEXTS} more outputs"] if len(found) > MOST_TEXTS else [])
-
-
-def _cell(text: Any) -> str:
-    return str(text).replace("|", "\\|").replace("\n", " ")
-
-
-def _golden(golden: Mapping[str, int]) -> str:
-    own = f"{golden['own']} of them your own (data.samples)" if golden["own"] else "all made up"
-    return f"{golden['samples']} samples, {own}, with the source's answers"
-
-
-def _conditions(metadata: Mapping[str, Any]) -> str:
-    session, latency = metadata["session"], metadata["latency"]
-    sizes = ", ".join(f"{name} {size}" for name, size in (latency or {}).get("sample", {}).get("dims", {}).items())
-    threads = f"{session['intra_op_threads']} threads"
-    return f"{metadata['runtime']}, provider {session['provider']}, {threads}{', ' + sizes if sizes else ''}"
-
-
-def _value_row(value: Mapping[str, Any]) -> str:
-    return f"| `{_cell(value['name'])}` | {_cell(value['dtype'])} | {_cell(value['shape'])} |"
-
-
-def _curve(plot: str | None) -> str:
-    return f"\n![int8 by layers: speed-up against error]({plot})\n" if plot else ""
-
-
-def _candidate_row(entry: Mapping[str, Any]) -> str:
-    return f"| {_cell(candidate_name(entry))} | {entry['status']} | {_cell(entry['reason'])} |"

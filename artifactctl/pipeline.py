@@ -64,6 +64,7 @@ def build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
         choice = contest.choose(tried, Tried(reference_form(reference), reference.itself))
         if request.config.session:
             choice = tune(contest, choice)
+        choice = contest.with_defaults(choice)
         standing = _against_the_past(reference, choice, request.home, crew, say)
         demand_not_slower(standing, choice, crew)
         demand_same_files(reference.source.files, request.config, request.root)

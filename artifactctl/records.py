@@ -10,6 +10,7 @@ from typing import Any
 from artifactctl.folder import FileDigest
 from artifactctl.project import Equivalence, ModelConfig
 
+DEFAULT_LEVEL = "all"  # of ONNX Runtime
 SOURCE_RECIPE = "source"  # the candidate that is the source itself, in reference form
 
 
@@ -32,7 +33,7 @@ class Session:
     execution_provider: str
     intra_op_threads: int
     inter_op_threads: int = 1
-    graph_level: str = "all"
+    graph_level: str = DEFAULT_LEVEL
     allow_spinning: bool = False  # threads that spin disturb whatever is measured beside them
     memory_pattern: bool = True
     arena: bool = True
@@ -290,3 +291,4 @@ class Choice:
     tried: tuple[Tried, ...]
     tuning: tuple[Mapping[str, Any], ...] = ()  # settings of the session that were tried for the chosen one
     at_home: Tried | None = None  # the best on the build's own provider, where the chosen one is for another
+    defaults: LatencyReport | None = None  # against the source at ONNX Runtime's defaults, where it leaves the bound

@@ -122,10 +122,10 @@ def judge_own(row: Row, artifact: Path | None, judge: Judge, *, openvino: bool) 
     row.provider = session.provider
     usual = metadata["reference"]["noise"]["levels"][0]
     row.itself = "" if usual["held"] else str(usual["reason"])
-    row.verdicts[AUTO] = judge.judge(artifact / "model_opt.onnx", session)
+    row.verdicts[AUTO] = judge.judge(artifact / "model_opt.onnx", session, loads=True)
     if openvino:
         plain = row.provider == "cpu"
-        row.verdicts[ON_CPU] = row.verdicts[AUTO] if plain else judge.judge(artifact / "model_opt.onnx")
+        row.verdicts[ON_CPU] = row.verdicts[AUTO] if plain else judge.judge(artifact / "model_opt.onnx", loads=True)
 
 
 def show(row: Row, bound: float, *, verbose: bool) -> None:

@@ -17,6 +17,7 @@ from artifactctl.project import Bound, Equivalence, ModelConfig, Source
 from artifactctl.providers import CPU
 from artifactctl.records import Candidate, LatencyReport, ReferenceModel, Session
 from artifactctl.steps.export import make_reference
+from artifactctl.steps.loads import weigh
 from artifactctl.steps.measure import Duel, Terms, fight, report_of, sample_of
 from artifactctl.steps.source import read_source
 from artifactctl.steps.verify import prove
@@ -62,6 +63,7 @@ class Judge:
     rounds: int
     budget_s: float
     timed: dict[tuple[str, str], LatencyReport]
+    loads_s: float = 30.0  # for the loads of one model
 
     def at(self, bound: float) -> Judge:
         source = self.reference.source
@@ -72,7 +74,8 @@ class Judge:
     def defaults(self) -> Session:
         return Session("cpu", CPU, self.reference.session.intra_op_threads)
 
-    def judge(self, path: Path, session: Session | None = None) -> Verdict:
+    def judge(self, path: Path, session: Session | None = None, *, loads: bool = False) -> Verdict:
+        """With `loads`, the times to load too."""
         session = session or self.defaults
         candidate = Candidate("judged", path, "", path.stat().st_size)
         try:
@@ -85,6 +88,10 @@ class Judge:
             key = (digest(path), repr(session))
             if key not in self.timed:
                 self.timed[key] = self._times(path, session)
+            if loads and not self.timed[key].load:
+                duel = self._duel(path, session)
+                weighed = weigh(duel.task(), duel.seed, CONFIDENCE, self.loads_s, self.crew)
+                self.timed[key] = replace(self.timed[key], load=weighed)
             latency = self.timed[key]
         except ArtifactctlError as failure:
             return Verdict(BROKEN, note=str(failure)[:160])
@@ -93,15 +100,18 @@ class Judge:
         first = (latency.candidate.first_run_ms or 0.0) / (latency.baseline.first_run_ms or 1.0)
         return Verdict(SLOWER if time.low > 1 else HOLDS, time, load, first, error)
 
-    def _times(self, path: Path, session: Session) -> LatencyReport:
+    def _duel(self, path: Path, session: Session) -> Duel:
         reference, terms = self.reference, Terms(LIMIT, CONFIDENCE, self.budget_s)
         source = replace(self.defaults, intra_op_threads=session.intra_op_threads)
-        duel = Duel(
+        return Duel(
             path, reference.path, sample_of(reference), session, reference.seed, terms,
             baseline_session=source, most_rounds=self.rounds, patience=5,
         )  # fmt: skip
+
+    def _times(self, path: Path, session: Session) -> LatencyReport:
+        duel = self._duel(path, session)
         rounds, seconds = fight(duel, self.crew)
-        report = report_of(terms, session.provider, rounds, seconds, (1, 1))
+        report = report_of(duel.terms, session.provider, rounds, seconds, (1, 1))
         if report.ratio is None:
             raise SystemExit(f"{path.name}: {report.reason}")
         return report

@@ -33,7 +33,7 @@ import validate as core  # beside this file
 SIDES = ("candidate", "baseline", "again")  # the last is the baseline once more
 SAMPLE_NS = 300_000  # runs shorter than this are timed several at a time
 WARM_UPS, SLOW_NS = 3, 200_000_000  # a slow model is warm after one run
-LOADS, LOADS_NS = 6, 150_000_000  # of each side before those that run, and the time for all
+LOADS, LOADS_NS = 16, 400_000_000  # of each side in a round of loads, and the time for all
 MOST_SAMPLES = 700  # steady runs of all children of a survey: enough for the 99th percentile
 PATIENCE = 4  # a survey of a slow model may take so many times its seconds
 # a model that does nothing: what a session costs by itself
@@ -53,20 +53,18 @@ def one_round(task: dict[str, Any], seed: int) -> dict[str, Any]:
     cores = pin(dice, task["settings"]["candidate"]["intra_op_threads"])
     feeds = read_inputs(task["inputs"])
     order, before = dice.sample(SIDES, len(SIDES)), peak_rss()
-    loads = load_times(task, dice)
-    runs, firsts, padding = dict[str, Callable[[], Any]](), {}, []
+    runs, loads, firsts, padding = dict[str, Callable[[], Any]](), dict[str, int](), {}, []
     for number, side in enumerate(order):
         if len(SIDES) * (peak_rss() - before) > task["held_bytes"] * max(1, number):
             runs.clear()
             return one_at_a_time(task, seed, feeds) | {"cores": cores}
         padding.append(np.ones(dice.randrange(1, PADDING), np.uint8))
-        runs[side], spent = ready(task, side, feeds)
-        loads[side].append(spent)
+        runs[side], loads[side] = ready(task, side, feeds)
     for side in order:
         firsts[side] = timed(runs[side], 1)
     warm = {side: min(timed(runs[side], 1) for _ in range(warm_ups(firsts[side]))) for side in order}
     found = {
-        "load_ns": {side: middle(loads[side]) for side in SIDES},
+        "load_ns": loads,
         "first_ns": firsts,
         "cores": cores,
         "pair_ns": warm["candidate"] + warm["baseline"],
@@ -119,20 +117,19 @@ def repeats(run_ns: int) -> int:
     return max(1, min(200, SAMPLE_NS // max(1, run_ns)))
 
 
-def load_times(task: dict[str, Any], dice: random.Random) -> dict[str, list[int]]:
-    """Of sessions that are closed again, in turn; the first ones only wake the runtime. None where a load is slow: it
-    is long enough to be timed once."""
-    taken: dict[str, list[int]] = {side: [] for side in SIDES}
+def load_round(task: dict[str, Any], seed: int) -> list[list[int]]:
+    """Times in ns to load as (candidate, baseline, baseline again): sessions that are closed again at once, in turn.
+
+    The first turn only wakes the runtime, unless it took all the time: then a load is long enough to be timed once.
+    """
+    dice = random.Random(seed)
+    pin(dice, task["settings"]["candidate"]["intra_op_threads"])
+    times: list[list[int]] = []
     began = time.perf_counter_ns()
-    for turn in range(1 + LOADS):
-        for side in dice.sample(SIDES, len(SIDES)):
-            spent = load(task, side)[1]
-            if turn:
-                taken[side].append(spent)
-            if time.perf_counter_ns() - began > LOADS_NS:
-                least = min(map(len, taken.values()))
-                return {side: times[:least] for side, times in taken.items()}
-    return taken
+    while len(times) < 1 + LOADS and time.perf_counter_ns() - began < LOADS_NS:
+        taken = {side: load(task, side)[1] for side in dice.sample(SIDES, len(SIDES))}
+        times.append([taken[side] for side in SIDES])
+    return times[1:] or times
 
 
 def load(task: dict[str, Any], side: str) -> tuple[Any, int]:
@@ -146,10 +143,6 @@ def ready(task: dict[str, Any], side: str, feeds: dict[str, Any]) -> tuple[Calla
     """What runs a model, the only one that holds its session; and how long the load took."""
     session, spent = load(task, side)
     return core.prepare(session, feeds), spent
-
-
-def middle(times: list[int]) -> int:
-    return sorted(times)[len(times) // 2]
 
 
 def warm_ups(first_ns: int) -> int:
@@ -264,7 +257,7 @@ def in_child(function: str, *arguments: Any) -> Any:
 
 
 def call(function: str, arguments: Any) -> str:
-    known: dict[str, Callable[..., Any]] = {"one_round": one_round, "survey": survey}
+    known: dict[str, Callable[..., Any]] = {"one_round": one_round, "load_round": load_round, "survey": survey}
     try:
         return json.dumps({"result": known[function](*arguments)})
     except core.Failure as failure:

@@ -33,6 +33,11 @@ def time_round(task: dict[str, Any], seed: int) -> dict[str, Any]:
     return found
 
 
+def load_round(task: dict[str, Any], seed: int) -> list[list[int]]:
+    found: list[list[int]] = known_failures(_bench.in_child, "load_round", task, seed)
+    return found
+
+
 def surveys(task: dict[str, Any], side: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = known_failures(_bench.surveys, task, side)
     return found

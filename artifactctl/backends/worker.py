@@ -43,6 +43,7 @@ OPERATIONS = {
     "float64_noise": "double",
     "first_departure": "culprit",
     "time_round": "timing",
+    "load_round": "timing",
     "surveys": "timing",
     "describe_machine": "timing",
     "count_denormals": "denormals",

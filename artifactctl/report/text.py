@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from artifactctl.records import EquivalenceReport
     from artifactctl.steps.signing import Signed
 
+LATENCIES = ("previous", "oldest", "defaults")
+
 
 def mark(good: bool) -> str:
     return "ok     " if good else "problem"
@@ -46,7 +48,7 @@ def build_data(built: Sequence[ArtifactFolder]) -> dict[str, Any]:
                 "recipe": item.metadata["recipe"]["name"],
                 "reason": item.metadata["recipe"]["reason"],
                 "accuracy_drop": item.metadata["accuracy_drop"],
-                "latency": {name: (item.metadata["latency"] or {}).get(name) for name in ("previous", "oldest")},
+                "latency": {name: (item.metadata["latency"] or {}).get(name) for name in LATENCIES},
                 "candidates": [
                     entry | {"worst": shown(item.kept[entry["recipe"]]) if entry["recipe"] in item.kept else None}
                     for entry in item.metadata["recipe"]["candidates"]

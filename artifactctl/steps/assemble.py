@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from artifactctl import bom, environment, folder, jsontext, metadata
+from artifactctl import bom, card, environment, folder, jsontext, metadata
 from artifactctl.crew import Crew
 from artifactctl.errors import NotEquivalent
 from artifactctl.folder import ArtifactFolder
@@ -76,8 +76,9 @@ def assemble(
     content = _metadata(reference, choice, version, described, home)
     if content["latency"]:
         content["latency"] |= {name: _recorded(standing.get(name)) for name in (PREVIOUS, OLDEST)}
+        content["latency"]["defaults"] = choice.defaults.numbers() if choice.defaults else None
     (staged / folder.VALIDATE).write_text(metadata.render_validate(content), encoding="utf-8", newline="\n")
-    (staged / "README.md").write_text(metadata.render_card(content), encoding="utf-8", newline="\n")
+    (staged / "README.md").write_text(card.render(content), encoding="utf-8", newline="\n")
     content["files"] = [asdict(folder.file_digest(staged / name, name)) for name in folder.listing(staged)]
     (staged / folder.BOM).write_text(bom.render(content), encoding="utf-8", newline="\n")
     content["files"].append(asdict(folder.file_digest(staged / folder.BOM, folder.BOM)))
@@ -278,6 +279,7 @@ def _latency_evidence(
         ],
         "tuning": [dict(entry) for entry in choice.tuning],
         "versions": {name: asdict(anonymous(report)) for name, report in standing.items()},
+        "defaults": asdict(choice.defaults) if choice.defaults else None,
     }
 
 

@@ -9,11 +9,13 @@ from artifactctl.clock import Clock
 from artifactctl.crew import Crew
 from artifactctl.errors import LatencyRegression, SourceError
 from artifactctl.project import Budgets, Say
-from artifactctl.records import Choice, LatencyReport, ReferenceModel, Tried
+from artifactctl.records import DEFAULT_LEVEL, Choice, LatencyReport, ReferenceModel, Tried
 from artifactctl.steps import choose
 from artifactctl.steps.measure import Duel, Terms, fight, measure, peak_memory, report_of, sample_of, with_peaks
+from artifactctl.steps.places import reference_form
 
 LEG_ROUNDS = 14
+DEFAULTS = "the source at ONNX Runtime's defaults"
 
 
 @dataclass(slots=True)
@@ -37,6 +39,16 @@ class Contest:
         choice = choose.choose(measured, source, rules, self._better)
         demand_budgets(choice.chosen, config.budgets)
         return choice
+
+    def with_defaults(self, choice: Choice) -> Choice:
+        """Where the source leaves its own bound at ONNX Runtime's defaults: what it costs that it may not run there."""
+        if self.reference.noise["levels"][0]["held"]:
+            return choice
+        self.say("timing against the source at ONNX Runtime's defaults")
+        session = replace(self.reference.session, graph_level=DEFAULT_LEVEL)
+        source = Tried(reference_form(self.reference), own=replace(self.reference, session=session))
+        found = self.duel(choice.chosen, source)
+        return replace(choice, defaults=found and replace(found, against=DEFAULTS))
 
     def _measured(self, tried: list[Tried]) -> list[Tried]:
         """Only what is proved equal is worth measuring."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from artifactctl import gate, verdicts
 from artifactctl.crew import Crew
 from artifactctl.errors import SourceError
 from artifactctl.percentiles import interval_ms, milliseconds, percentile_of
 from artifactctl.records import Candidate, LatencyReport, ReferenceModel, Session, Timing, Tried
+from artifactctl.steps.loads import weigh
 
 ROUND_S, ROUND_TRIPLES = 0.2, 40  # of timed runs in one process, whichever ends first
 HELD_BYTES = 2_000_000_000  # of the three sessions of a round: where they need more, there is one at a time
 CHOICE_LIMIT, CHOICE_ROUNDS = 0.03, 14  # between a candidate and its source, where a tie is an answer too
-SLOWER_LOAD = 0.03  # a load that looks slower by so much is looked at again
 PEAKS, PEAK_S = 3, 0.6  # processes of which the memory is taken, and seconds for all; a slow model gets fewer
 CHOICE_PATIENCE = 5  # budgets that the fewest rounds may take there: nothing else can decide
 
@@ -45,7 +45,6 @@ class Duel:
     most_rounds: int = gate.LOOKS[-1]
     patience: int = 1
     which: bool = False  # it ends when it is proved which of the two is faster
-    loads: bool = False  # it goes on while a load that looks slower is not proved to be
 
     def task(self) -> dict[str, Any]:
         sessions = {"candidate": self.session, "baseline": self.baseline_session or self.session}
@@ -68,14 +67,16 @@ def measure(reference: ReferenceModel, tried: Tried, source: Session, budget_s: 
     terms = Terms(CHOICE_LIMIT, reference.source.config.latency.confidence, budget_s)
     duel = Duel(
         candidate.path, reference.path, sample, reference.session, reference.seed, terms, source,
-        most_rounds=CHOICE_ROUNDS, patience=CHOICE_PATIENCE, loads=True,
+        most_rounds=CHOICE_ROUNDS, patience=CHOICE_PATIENCE,
     )  # fmt: skip
+    sizes = (candidate.size_bytes or 0, reference.size_bytes)
     try:
         rounds, seconds = fight(duel, crew)
+        report = report_of(terms, reference.session.provider, rounds, seconds, sizes)
+        if report.rounds >= gate.MIN_ROUNDS and report.verdict != verdicts.REGRESSION:
+            report = replace(report, load=weigh(duel.task(), duel.seed, terms.confidence, budget_s, crew))
     except SourceError as error:
         return replace(tried, candidate=replace(candidate, failure=f"it could not be measured: {error}"))
-    sizes = (candidate.size_bytes or 0, reference.size_bytes)
-    report = report_of(terms, reference.session.provider, rounds, seconds, sizes)
     return replace(tried, latency=replace(report, sample=about_sample(reference)))
 
 
@@ -118,8 +119,6 @@ def fight(duel: Duel, crew: Crew) -> tuple[list[dict[str, Any]], float]:
             if not rounds[-1]["times_ns"]:
                 return rounds, time.monotonic() - started
         judged = gate.judge(triples_of(rounds), terms.limit, terms.confidence)
-        if duel.loads and _load_is_unclear(rounds, terms.confidence):
-            continue
         if judged.verdict != verdicts.NOT_PROVEN or (duel.which and not judged.ratio_low <= 1 <= judged.ratio_high):
             break
     return rounds, time.monotonic() - started
@@ -164,7 +163,6 @@ def report_of(
         baseline=_timing(rounds, 1, "baseline", sizes[1]),
         against=terms.against,
         reason=_why_not_proven(terms, rounds, detection) if verdict == verdicts.NOT_PROVEN else "",
-        load=_load_ratio(whole, terms.confidence),
         raw=tuple(rounds),
     )
 
@@ -175,21 +173,6 @@ def _why_not_proven(terms: Terms, rounds: list[dict[str, Any]], detection: float
     if len(rounds) < gate.MIN_ROUNDS or detection is None:
         return f"{len(rounds)} rounds of at least {gate.MIN_ROUNDS} fitted into the budget of {terms.budget_s:g} s"
     return f"the smallest slow-down it could have seen is {detection:.1%}, the limit {terms.limit:.1%}"
-
-
-def _load_is_unclear(rounds: list[dict[str, Any]], confidence: float) -> bool:
-    load = _load_ratio(rounds, confidence)
-    return load is not None and load["ratio"] > 1 + SLOWER_LOAD and load["ratio_low"] <= 1
-
-
-def _load_ratio(rounds: list[dict[str, Any]], confidence: float) -> dict[str, float] | None:
-    """Candidate by baseline, with its interval; None below the fewest rounds."""
-    if len(rounds) < gate.MIN_ROUNDS:
-        return None
-    sides = ("candidate", "baseline", "again")
-    times = [[tuple(float(entry["load_ns"][side]) for side in sides)] for entry in rounds]
-    found = gate.judge(cast("list[list[gate.Triple]]", times), 0.0, confidence)
-    return {"ratio": found.ratio, "ratio_low": found.ratio_low, "ratio_high": found.ratio_high}
 
 
 def _timing(rounds: list[dict[str, Any]], column: int, side: str, size_bytes: int) -> Timing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import torch
 import yaml
 from onnx import TensorProto, helper, numpy_helper
 
+from artifactctl import schema
 from tests.conftest import MODELS, Finished, clean_environment
 
 Cli = Callable[..., Finished]
@@ -85,6 +87,15 @@ def test_a_tight_bound_gets_session_settings_that_hold(cli: Cli, tmp_path: Path)
     levels = metadata["reference"]["noise"]["levels"]
     assert [entry["held"] for entry in levels] == [False] * (len(levels) - 1) + [True]
     assert "at the default even the source leaves the bound: " in done.err
+    found = metadata["latency"]["defaults"]
+    assert found["against"] == "the source at ONNX Runtime's defaults"
+    assert found["ratio_low"] <= found["ratio"] <= found["ratio_high"]
+    assert done.json["data"]["artifacts"][0]["latency"]["defaults"] == found
+    artifact = tmp_path / done.json["data"]["artifacts"][0]["path"]
+    evidence = json.loads((artifact / "evidence/latency.cpu.json").read_text())
+    assert schema.problems(evidence, "latency") == []
+    assert evidence["defaults"]["ratio"] == found["ratio"]
+    assert cli("check", artifact).code == 0
 
 
 def test_links_are_read_where_they_lie_and_names_do_not_clash(cli: Cli, tmp_path: Path) -> None:

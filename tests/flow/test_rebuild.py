@@ -12,7 +12,7 @@ from typing import Any
 import onnx
 import pytest
 
-from artifactctl import bom, config, environment, folder, metadata, schema
+from artifactctl import bom, card, config, environment, folder, metadata, schema
 from artifactctl.crew import Crew
 from artifactctl.project import Project
 from artifactctl.steps.rebuild import UNEXPLAINED, Comparison, rebuild
@@ -61,7 +61,7 @@ def forge(path: Path, edit: Edit) -> None:
     edit(path, data)
     for file in (path / "evidence").glob("*.json"):
         file.write_text(file.read_text().replace(before, folder.digest(path / folder.MODEL)))
-    for name, render in ((folder.VALIDATE, metadata.render_validate), ("README.md", metadata.render_card)):
+    for name, render in ((folder.VALIDATE, metadata.render_validate), ("README.md", card.render)):
         (path / name).write_text(render(data), encoding="utf-8")
     for _ in range(2):  # the bill names digests, and has one
         for entry in data["files"]:

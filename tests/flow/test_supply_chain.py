@@ -11,7 +11,7 @@ import onnx
 import pytest
 import yaml
 
-from artifactctl import folder, inspection, metadata, schema, statements
+from artifactctl import card, folder, inspection, schema, statements
 from tests.conftest import MODELS, Finished, run_cli
 from tests.judges import demand_valid_bill, demand_valid_statement
 
@@ -67,9 +67,9 @@ def test_from_the_file_to_the_statements(cli: Cli, place: Path) -> None:
     model = bill["metadata"]["component"]
     assert model["licenses"][0]["expression"] == "Apache-2.0 OR MIT"
     assert model["hashes"][0]["content"] == folder.digest(artifact / "model_opt.onnx")
-    card = model["modelCard"]
-    assert card["modelParameters"]["inputs"] == [{"format": f"{INPUT}: float32 [batch, 8]"}]
-    kinds = {entry["type"] for entry in card["quantitativeAnalysis"]["performanceMetrics"]}
+    about = model["modelCard"]
+    assert about["modelParameters"]["inputs"] == [{"format": f"{INPUT}: float32 [batch, 8]"}]
+    kinds = {entry["type"] for entry in about["quantitativeAnalysis"]["performanceMetrics"]}
     assert {"equivalence.max_error", "accuracy_drop", "latency.p50_ms"} <= kinds
     hashes = {entry["name"]: entry.get("hashes", [{}])[0].get("content") for entry in bill["components"]}
     for name in ("odd.onnx", "data/s.npz", "data/l.npy"):
@@ -84,7 +84,7 @@ def test_from_the_file_to_the_statements(cli: Cli, place: Path) -> None:
     assert proof["passedTests"] == [f"equivalence[cpu]/{OUTPUT}: max_abs ≤ 0.001 · max(1, |r|)"]
     assert demand_valid_statement(made["latency.cpu.intoto.json"])["predicate"]["failedTests"] == []
     assert cli("check", cwd=place).code == 0
-    assert metadata.render_card(data) == (artifact / "README.md").read_text(encoding="utf-8")
+    assert card.render(data) == (artifact / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.xdist_group("supply-chain")

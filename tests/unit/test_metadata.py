@@ -85,17 +85,6 @@ def test_only_the_data_block_differs_from_the_template(built: Path) -> None:
     assert outside(metadata.render_validate(metadata.read(built))) == outside(template_text("validate.py"))
 
 
-def test_the_card_is_filled(built: Path) -> None:
-    text = metadata.render_card(metadata.read(built))
-    assert "{{" not in text
-    assert text == (built / "README.md").read_text(encoding="utf-8")
-
-
-def test_a_card_without_measurements(built: Path) -> None:
-    data = metadata.read(built) | {"latency": None, "latency_ms": None, "accuracy_drop": None}
-    assert "not measured" in metadata.render_card(data)
-
-
 def test_metadata_and_files_of_a_good_artifact_agree(artifact: Path) -> None:
     assert metadata.disagreements(artifact, metadata.read(artifact)) == []
 
@@ -190,3 +179,29 @@ def test_the_terms_of_a_provider() -> None:
 def test_what_runs_where_the_chosen_provider_is_missing(fallback: Any, said: str) -> None:
     session = {"provider": "openvino", "graph_level": "all", "fallback": fallback}
     assert metadata.session_texts({"session": session}) == [f"openvino, proved faster; where it is missing: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("error", "low", "expected"),
+    [
+        (0.00243, 2.4, "; if an error of 0.0024 is small enough for you, equivalence: {max_abs: 0.003} takes them"),
+        (None, 2.4, ""),  # of answers that cannot be compared
+        (0.00243, 0.98, None),
+    ],
+)
+def test_what_settings_cost_that_hold_the_bound(error: float | None, low: float, expected: str | None) -> None:
+    report = {"against": "the source at ONNX Runtime's defaults", "ratio": 2.5, "ratio_low": low, "ratio_high": 2.6}
+    meta = {
+        "latency": {"defaults": report},
+        "reference": {
+            "noise": {"levels": [{"graph_level": "all", "max_error": error, "held": False, "reason": "far"}]},
+            "samples": {"branches": [], "unwatched_branches": 0, "single_size": []},
+        },
+        "model": {"portability": "any"},
+        "equivalence": {"outputs": [], "bounds": {"default": {"max_abs": 1e-3}}},
+        "session": {"provider": "cpu"},
+    }
+    said = (
+        f"slower than the source at ONNX Runtime's defaults, which leave the bound: 2.500 × its time ({low:.3f}–2.600)"
+    )
+    assert metadata.warnings(meta) == ([] if expected is None else [said + expected])

@@ -41,6 +41,15 @@ def test_three_sessions_at_once_where_they_fit(task: dict[str, Any]) -> None:
     assert 1 <= len(found["times_ns"]) <= 6
 
 
+def test_a_round_of_loads(task: dict[str, Any], tmp_path: Path) -> None:
+    found = timing.load_round(task, 7)
+    assert 1 <= len(found) <= 16
+    assert all(len(row) == 3 and min(row) > 0 for row in found)
+    missing = task | {"models": task["models"] | {"candidate": str(tmp_path / "none.onnx")}}
+    with pytest.raises(SourceError, match="ONNX Runtime cannot run it"):
+        timing.load_round(missing, 7)
+
+
 @pytest.mark.parametrize("seed", [7, 8])
 def test_one_at_a_time_where_they_do_not(task: dict[str, Any], seed: int) -> None:
     found = timing.time_round(task | {"held_bytes": NOTHING}, seed)
