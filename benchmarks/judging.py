@@ -23,6 +23,7 @@ from artifactctl.steps.source import read_source
 from artifactctl.steps.verify import prove
 
 LIMIT, CONFIDENCE = 0.03, 0.99
+LOADS_S, LOAD_ROUNDS = 40.0, 56  # for the loads of one model
 KEYS = ("ratio", "ratio_low", "ratio_high")
 BROKEN, OUTSIDE, SLOWER, HOLDS = "does not load", "outside the bound", "proved slower", "holds"
 
@@ -63,7 +64,6 @@ class Judge:
     rounds: int
     budget_s: float
     timed: dict[tuple[str, str], LatencyReport]
-    loads_s: float = 30.0  # for the loads of one model
 
     def at(self, bound: float) -> Judge:
         source = self.reference.source
@@ -90,7 +90,7 @@ class Judge:
                 self.timed[key] = self._times(path, session)
             if loads and not self.timed[key].load:
                 duel = self._duel(path, session)
-                weighed = weigh(duel.task(), duel.seed, CONFIDENCE, self.loads_s, self.crew)
+                weighed = weigh(duel.task(), duel.seed, CONFIDENCE, LOADS_S, self.crew, LOAD_ROUNDS)
                 self.timed[key] = replace(self.timed[key], load=weighed)
             latency = self.timed[key]
         except ArtifactctlError as failure:

@@ -13,10 +13,12 @@ LIMIT = 0.03  # of what is called not slower: below it the machine decides
 MOST_ROUNDS = 20
 
 
-def weigh(task: dict[str, Any], seed: int, confidence: float, budget_s: float, crew: Crew) -> dict[str, float]:
+def weigh(
+    task: dict[str, Any], seed: int, confidence: float, budget_s: float, crew: Crew, most_rounds: int = MOST_ROUNDS
+) -> dict[str, float]:
     """Candidate by baseline, with its interval. The fewest rounds are had whatever they take: nothing else decides."""
     started, rounds = time.monotonic(), list[list[list[int]]]()
-    for look in (look for look in gate.LOOKS if look <= MOST_ROUNDS):
+    for look in (look for look in gate.LOOKS if look <= most_rounds):
         while len(rounds) < look:
             if len(rounds) >= gate.MIN_ROUNDS and time.monotonic() - started > budget_s:
                 return _ratio(rounds, confidence)
