@@ -168,7 +168,8 @@ def _cost_texts(meta: Mapping[str, Any]) -> list[str]:
     report = (meta["latency"] or {}).get("defaults")
     if not report or report["ratio"] is None or report["ratio_low"] <= 1:
         return []
-    usual, bound = meta["reference"]["noise"]["levels"][0], bounds_on(meta)["default"]["max_abs"]
+    usual, bounds = meta["reference"]["noise"]["levels"][0], meta["equivalence"]["bounds"]
+    bound = None if bounds["outputs"] or meta["equivalence"].get("providers") else bounds["default"]["max_abs"]
     text = f"slower than {report['against']}, which leave the bound: {verdicts.spread(report)}"
     if bound and usual["max_error"] is not None and usual["max_error"] > bound:
         wider = f"equivalence: {{max_abs: {_rounded_up(1.2 * usual['max_error']):g}}}"

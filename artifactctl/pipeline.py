@@ -34,6 +34,7 @@ from artifactctl.steps.ingredients import Kitchen, stock
 from artifactctl.steps.measure import sample_of
 from artifactctl.steps.optimize import check_olive_file, optimize
 from artifactctl.steps.package import package as make_package
+from artifactctl.steps.partial import LATE
 from artifactctl.steps.places import everywhere, reference_form
 from artifactctl.steps.portable import demand_promise, hold
 from artifactctl.steps.preflight import choose as choose_target
@@ -76,7 +77,7 @@ def rebuild(request: BuildRequest, recorded: Mapping[str, Any], crew: Crew, say:
     """A recorded version once more, into another place: proved, not timed. A text says why it cannot be had."""
     with _at_work(request, crew) as scratch:
         entries = recorded["recipe"]["candidates"]
-        passed_by = frozenset(entry["recipe"] for entry in entries if entry["reason"] == NOT_TRIED)
+        passed_by = frozenset(entry["recipe"] for entry in entries if entry["reason"] in (NOT_TRIED, LATE))
         reference, tried = _candidates(request, scratch, Clock(math.inf), crew, say, passed_by)
         choice = choose_again(tried, Tried(reference_form(reference), reference.itself), entries, recorded["session"])
         demand_same_files(reference.source.files, request.config, request.root)
@@ -110,7 +111,7 @@ def _candidates(
 ) -> tuple[ReferenceModel, list[Tried]]:
     """The source's own answers, and every recipe proved against them; what was passed by for want of time stays so."""
     config = request.config
-    names, named_by_user = recipes.expand(config)
+    names, named = recipes.expand(config)
     if warned := licences.warning(config.license):
         say(f"warning: {warned}")
     reuse = Reuse(request, say)
@@ -121,17 +122,15 @@ def _candidates(
     say("asking the source for its answers")
     reference = make_reference(source, config.providers[0], scratch, crew)
     demand_promise(reference, crew)
-    searching = None if named_by_user else clock
-    kitchen = Kitchen(reference, stock(reference, names, scratch, crew), scratch, crew, searching)
+    kitchen = Kitchen(reference, stock(reference, names, scratch, crew), scratch, crew, clock, named)
     tried: list[Tried] = []
     for name in names:
-        late = searching and searching.left <= 0 and any(item.equivalence for item in tried)
-        if late or name in passed_by:
+        if name in passed_by or (kitchen.is_late(name) and any(item.equivalence for item in tried)):
             tried.append(Tried(Candidate(name, None, reference.precision, failure=NOT_TRIED)))
         else:
             tried.append(_try(kitchen, name, tried, reuse, say))
     reuse.remember()
-    if named_by_user and all(item.candidate.broken for item in tried):
+    if named and all(item.candidate.broken for item in tried):
         reasons = "\n".join(f"  {item.candidate.recipe}: {item.candidate.failure}" for item in tried)
         raise OptimizeError(f"no recipe gave a model\n{reasons}")
     reference, tried = search(reference, everywhere(reference, tried, crew, say), scratch, crew)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 MOST_NAMES = 3
-ISAS = {8: "avx2", 16: "avx512f"}  # by the channels of a block: x86 without AVX-512, and with it
-EITHER_ISA = "avx2-or-avx512f"  # where the file does not tell
-TIED = "cpu:"
+# by the channels of a block: x86 without AVX-512; x86 with it, and ARM
+BLOCKS_OF_8, BLOCKS_OF_16 = ("avx2",), ("avx512f", "neon")
+ANY_ISA = BLOCKS_OF_8 + BLOCKS_OF_16
+TIED, OR = "cpu:", "-or-"
 
 
-def on_this_cpu(portability: str, flags: str) -> str:
-    """Of a graph that was proved on the CPU with these flags, so that its layout is that CPU's own."""
-    if portability != TIED + EITHER_ISA or not flags:
+def tied_to(isas: Sequence[str]) -> str:
+    return TIED + OR.join(isas)
+
+
+def on_this_cpu(portability: str, machine: Mapping[str, str]) -> str:
+    """Of a graph that was proved on this machine, so that its layout is that CPU's own."""
+    if not portability.startswith(TIED):
         return portability
-    return TIED + ISAS[16 if ISAS[16] in flags.split() else 8]
+    possible, flags = portability.removeprefix(TIED).split(OR), machine["flags"].split()
+    arm = machine["machine"].lower() in ("aarch64", "arm64")
+    own = "neon" if arm else "avx512f" if "avx512f" in flags else "avx2" if flags else None
+    return TIED + own if own in possible else portability
 
 
 def portability_text(model: Mapping[str, Any]) -> str:
@@ -29,8 +37,8 @@ def portability_warnings(model: Mapping[str, Any]) -> list[str]:
     if model["portability"] == "this-device":
         found.append("it was compiled for one device and runs on no other")
     elif model["portability"].startswith(TIED):
-        isa = model["portability"].removeprefix(TIED)
-        which = "avx2 or avx512f, the file does not tell" if isa == EITHER_ISA else isa
+        *others, last = model["portability"].removeprefix(TIED).split(OR)
+        which = f"{', '.join(others)} or {last}, the file does not tell" if others else last
         found.append(f"its graph is laid out for one kind of CPU ({which}), and gives wrong answers on others")
     if layers := [entry["layer"] for entry in model.get("saturation", ())]:
         names = ", ".join(layers[:MOST_NAMES]) + (

@@ -40,6 +40,7 @@ class Recipe:
     any_precision: bool = False
     suits: Callable[[Facts], bool] = lambda facts: True
     auto: bool = True  # worth trying when nobody names it
+    for_size: bool = False  # then only where the smallest model is wanted
     auto_on_cpu: bool = True  # also where ONNX Runtime's CPU kernels run it
     package: str | None = None  # beside Olive
     instead_of: str | None = None  # only where that recipe, tried before, gave no model that holds
@@ -55,11 +56,11 @@ class Recipe:
         return None
 
 
-def _dynamic(name: str, label: str, operators: list[str] | None, needs: str, *, auto: bool) -> Recipe:
+def _dynamic(name: str, label: str, operators: list[str] | None, needs: str, *, for_size: bool = False) -> Recipe:
     kinds = frozenset(operators or ("MatMul", "Gemm", "Conv", "Gather", "LSTM"))
     settings = {"per_channel": True, "op_types_to_quantize": operators}
     step = OlivePass(label, "OnnxDynamicQuantization", settings, fills=("reduced",))
-    return Recipe(name, (step,), needs, kinds, auto=auto)
+    return Recipe(name, (step,), needs, kinds, for_size=for_size)
 
 
 def _static(name: str, method: str, *, auto: bool) -> Recipe:
@@ -102,7 +103,7 @@ def _simplified(name: str, step: OlivePass, package: str | None = None) -> Recip
 def _int4(name: str, block: int) -> Recipe:
     settings = {"bits": 4, "block_size": block, "is_symmetric": True}
     step = OlivePass(f"int4 weights in blocks of {block}", "OnnxBlockWiseRtnQuantization", settings, fills=("inside",))
-    return Recipe(name, (step,), "float32 weights in MatMul or Gather", frozenset({"MatMul", "Gather"}), auto=False)
+    return Recipe(name, (step,), "float32 weights in MatMul or Gather", frozenset({"MatMul", "Gather"}), for_size=True)
 
 
 _STATIC = _static("int8-static", "MinMax", auto=True)
@@ -169,7 +170,6 @@ RECIPES = {
             "dynamic int8 quantization of MatMul and Gemm",
             ["MatMul", "Gemm"],
             "float32 weights in MatMul or Gemm",
-            auto=True,
         ),
         # convolutions quantized while they run take six times as long
         _dynamic(
@@ -177,7 +177,7 @@ RECIPES = {
             "dynamic int8 quantization of everything",
             None,
             "float32 weights in MatMul, Gemm, Conv, Gather or LSTM",
-            auto=False,
+            for_size=True,
         ),
         _STATIC,
         _static("int8-static-entropy", "Entropy", auto=False),
@@ -222,8 +222,8 @@ def shape_of(name: str) -> int:
     return int(name.removeprefix(FIXED).removeprefix("-") or 1) - 1
 
 
-def expand(config: ModelConfig) -> tuple[list[str], bool]:
-    """The candidates to try, simplest first, and whether the user named recipes."""
+def expand(config: ModelConfig) -> tuple[list[str], frozenset[str]]:
+    """The candidates to try, simplest first, and those among them that the user named."""
     asked = dict.fromkeys(config.recipes)
     own = [name for name in asked if name.startswith(OLIVE_PREFIX)]
     wanted = [
@@ -233,7 +233,8 @@ def expand(config: ModelConfig) -> tuple[list[str], bool]:
         numbered = [f"{FIXED}-{position + 1}" for position in range(len(config.shapes))]
         place = wanted.index(FIXED)
         wanted[place : place + 1] = numbered
-    return [*wanted, *own], asked.keys() != {AUTO}
+    found = [*wanted, *own]
+    return found, frozenset(name for name in found if name in own or base_of(name) in asked)
 
 
 def _worth(recipe: Recipe, config: ModelConfig) -> bool:
@@ -243,4 +244,6 @@ def _worth(recipe: Recipe, config: ModelConfig) -> bool:
         return False
     if recipe.name in CALIBRATED and not (config.data.calibration or config.data.samples):
         return False  # ranges of made-up inputs are nobody's ranges
+    if recipe.for_size:
+        return config.objective == "size"
     return recipe.auto and (recipe.auto_on_cpu or not on_cpu)

@@ -15,7 +15,7 @@ from artifactctl.backends import layout, streams
 from artifactctl.backends.external import external_files, load_external, stored_bytes
 from artifactctl.copies import copy
 from artifactctl.errors import SourceError
-from artifactctl.portability import TIED
+from artifactctl.portability import tied_to
 
 EXTERNAL_OVER_BYTES = 1_500_000_000  # protobuf ends at 2 GiB
 DATA_SUFFIX = ".data"
@@ -182,7 +182,7 @@ def portability(model: ModelProto) -> str:
     if "EPContext" in kinds:
         return "this-device"
     if layout.DOMAIN in domains:
-        return TIED + layout.isa_of(model)
+        return tied_to(layout.isas_of(model))
     own = {function.domain for function in model.functions}
     other = domains - {"", "ai.onnx", "ai.onnx.ml"} - own
     custom = sorted(domain for domain in other if not domain.startswith("com.microsoft"))

@@ -154,7 +154,10 @@ def _known_passes(passes: dict[str, Any]) -> None:
     for label, entry in passes.items():
         for single in entry if isinstance(entry, list) else [entry]:
             kind = single.get("type") if isinstance(single, dict) else None
-            if not kind or str(kind).lower() not in known:
+            if not kind:
+                hint = 'Add it: {"type": "OnnxDynamicQuantization"}.'
+                raise OptimizeError(f"the pass {label!r} of the Olive file has no 'type'", hint=hint)
+            if str(kind).lower() not in known:
                 raise OptimizeError(
                     f"Olive does not know the pass {kind!r} of {label!r}", hint="Mend 'type' in the Olive file."
                 )

@@ -68,9 +68,14 @@ def rejection(tried: Tried, rules: Rules) -> str | None:
 
 
 def _loads_slower(tried: Tried, rules: Rules) -> bool:
-    """Proved so, by more than is allowed; other providers compile, and are chosen for what they then save."""
+    """Proved so, by more than is allowed; other providers compile, and are chosen for what they then save, unless it is
+    the load that matters."""
     load, most = tried.latency.load if tried.latency else None, rules.budgets.load
-    return bool(load and most is not None and tried.provider == rules.provider and load["ratio_low"] > 1 + most)
+    if rules.objective == "load":
+        most = most or 0.0
+    elif tried.provider != rules.provider:
+        return False
+    return bool(load and most is not None and load["ratio_low"] > 1 + most)
 
 
 def over_budget(tried: Tried, latency: LatencyReport, budgets: Budgets) -> str | None:
@@ -131,8 +136,13 @@ def _refusal(item: Tried, tried: list[Tried], source: Tried, rules: Rules) -> st
     at_home = [
         other for other in (*tried, source) if other.candidate.recipe == recipe and other.provider == rules.provider
     ]
-    if item.provider != rules.provider and all(unproved(other) for other in at_home):
+    if item.provider == rules.provider:
+        return None
+    if all(unproved(other) for other in at_home):
         return f"the same file is not proved on {rules.provider}, and nothing else would be there to fall back to"
+    here = [other for other in tried if other.provider == rules.provider]
+    if rules.objective == "memory" and all(rejection(other, rules) for other in here):
+        return f"not proved leaner than the source on {rules.provider}"
     return None
 
 

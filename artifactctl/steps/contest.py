@@ -12,7 +12,6 @@ from artifactctl.project import Budgets, Say
 from artifactctl.records import DEFAULT_LEVEL, Choice, LatencyReport, ReferenceModel, Tried
 from artifactctl.steps import choose
 from artifactctl.steps.measure import Duel, Terms, fight, measure, peak_memory, report_of, sample_of, with_peaks
-from artifactctl.steps.places import reference_form
 
 LEG_ROUNDS = 14
 DEFAULTS = "the source at ONNX Runtime's defaults"
@@ -30,10 +29,14 @@ class Contest:
     crew: Crew
     say: Say
 
-    def choose(self, tried: list[Tried], source: Tried) -> Choice:
+    @property
+    def rules(self) -> choose.Rules:
         config = self.reference.source.config
+        return choose.Rules(self.reference.session.provider, config.objective, config.budgets)
+
+    def choose(self, tried: list[Tried], source: Tried) -> Choice:
+        config, rules = self.reference.source.config, self.rules
         measured = self._measured(tried)
-        rules = choose.Rules(self.reference.session.provider, config.objective, config.budgets)
         if not choose.any_holds(measured, source, rules):
             source = self.against_the_source(source, config.latency.budget_s)
         choice = choose.choose(measured, source, rules, self._better)
@@ -46,8 +49,8 @@ class Contest:
             return choice
         self.say("timing against the source at ONNX Runtime's defaults")
         session = replace(self.reference.session, graph_level=DEFAULT_LEVEL)
-        source = Tried(reference_form(self.reference), own=replace(self.reference, session=session))
-        found = self.duel(choice.chosen, source)
+        own, budget_s = choice.chosen.own or self.reference, self.reference.source.config.latency.budget_s
+        found = measure(own, choice.chosen, session, budget_s, self.crew, loads=False).latency
         return replace(choice, defaults=found and replace(found, against=DEFAULTS))
 
     def _measured(self, tried: list[Tried]) -> list[Tried]:
@@ -62,13 +65,19 @@ class Contest:
                 found.append(item)
                 continue
             self.say(f"timing {choose.name_of(item)} against the source")
-            found.append(self.against_the_source(item, each))
+            found.append(self.against_the_source(item, each, self._leader(found, item.provider)))
         return found
 
-    def against_the_source(self, item: Tried, budget_s: float) -> Tried:
-        own = item.own or self.reference
-        item = measure(own, item, self.reference.session, budget_s, self.crew)
-        config = self.reference.source.config
+    def _leader(self, measured: list[Tried], provider: str | None) -> float | None:
+        """The ratio of the fastest so far: who is proved to be above it need not be looked at any closer."""
+        if self.reference.source.config.objective != "latency":
+            return None
+        holding = [item for item in measured if item.provider == provider and not choose.rejection(item, self.rules)]
+        return min((item.latency.ratio for item in holding if item.latency and item.latency.ratio), default=None)
+
+    def against_the_source(self, item: Tried, budget_s: float, lost_above: float | None = None) -> Tried:
+        own, config = item.own or self.reference, self.reference.source.config
+        item = measure(own, item, self.reference.session, budget_s, self.crew, lost_above=lost_above)
         if item.latency and (config.objective == "memory" or config.budgets.memory_mb is not None):
             timing = with_peaks(item.latency.candidate, peak_memory(own, item.candidate, self.crew))
             item = replace(item, latency=replace(item.latency, candidate=timing))

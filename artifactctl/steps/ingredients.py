@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -23,7 +24,6 @@ WATCHED = 4  # samples that are run with every value exposed
 MOST_SETS = 64  # of samples to calibrate with
 STEADY = ("normal", "uniform", "pixels")
 SHORTEST_S = 30.0  # that a pass of a search is given, however late it is
-PARTIAL_S = 600.0  # after which no further set of layers is tried; the tries are counted, so it is hardly ever reached
 MAY_SATURATE = ("cpu", "cpu-windows")  # x64, with or without VNNI: nobody knows where it will run
 
 
@@ -45,12 +45,16 @@ class Kitchen:
     pantry: Pantry
     scratch: Path
     crew: Crew
-    clock: Clock | None = None  # of a search; what the user named may take as long as any operation
+    clock: Clock = field(default_factory=lambda: Clock(math.inf))  # of the search
+    named: frozenset[str] = frozenset()  # recipes that the user named: they may take as long as any operation
 
-    def time_s(self) -> float:
-        """How long one pass may take."""
+    def time_s(self, name: str) -> float:
+        """How long one pass of a recipe may take."""
         longest = self.crew.limits.time_s
-        return longest if self.clock is None else min(longest, max(SHORTEST_S, self.clock.left))
+        return longest if name in self.named else min(longest, max(SHORTEST_S, self.clock.left))
+
+    def is_late(self, name: str) -> bool:
+        return name not in self.named and self.clock.left <= 0
 
     def fixed(self, name: str) -> Mapping[str, tuple[int, ...]] | None:
         """The only shape that the model of this recipe will take, by input."""
@@ -203,9 +207,10 @@ def _reduced(counter: Counter) -> Portion:
 def _partial(counter: Counter) -> Portion:
     """Which layers: the only ingredient that looks at the bounds."""
     question = Question(
-        counter.reference, counter.current, counter.step, counter.pantry.calibration, counter.scratch, counter.crew
-    )
-    found = find(question, min(PARTIAL_S, 0.9 * counter.time_s))
+        counter.reference, counter.current, counter.step, counter.pantry.calibration, counter.scratch, counter.crew,
+        Clock(counter.time_s),
+    )  # fmt: skip
+    found = find(question)
     return Portion({"nodes_to_quantize": found.nodes}, None, found.note, found.refusal, found.curve)
 
 

@@ -18,15 +18,13 @@ def weigh(
 ) -> dict[str, float]:
     """Candidate by baseline, with its interval. The fewest rounds are had whatever they take: nothing else decides."""
     started, rounds = time.monotonic(), list[list[list[int]]]()
-    for look in (look for look in gate.LOOKS if look <= most_rounds):
-        while len(rounds) < look:
-            if len(rounds) >= gate.MIN_ROUNDS and time.monotonic() - started > budget_s:
-                return _ratio(rounds, confidence)
-            rounds.append(crew.ask("timer", "load_round", task=task, seed=seed + len(rounds)))
-        found = _ratio(rounds, confidence)
-        if found["ratio_low"] > 1 or found["ratio_high"] <= 1 + LIMIT:
-            break
-    return found
+    while len(rounds) < gate.MIN_ROUNDS or (len(rounds) < most_rounds and time.monotonic() - started < budget_s):
+        rounds.append(crew.ask("timer", "load_round", task=task, seed=seed + len(rounds)))
+        if len(rounds) in gate.LOOKS:
+            found = _ratio(rounds, confidence)
+            if found["ratio_low"] > 1 or found["ratio_high"] <= 1 + LIMIT:
+                break
+    return _ratio(rounds, confidence)
 
 
 def _ratio(rounds: Sequence[Sequence[Sequence[int]]], confidence: float) -> dict[str, float]:

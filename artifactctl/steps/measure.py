@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -45,6 +46,7 @@ class Duel:
     most_rounds: int = gate.LOOKS[-1]
     patience: int = 1
     which: bool = False  # it ends when it is proved which of the two is faster
+    lost_above: float | None = None  # it ends when the ratio is proved to be above: then another one has won
 
     def task(self) -> dict[str, Any]:
         sessions = {"candidate": self.session, "baseline": self.baseline_session or self.session}
@@ -59,21 +61,32 @@ class Duel:
         }
 
 
-def measure(reference: ReferenceModel, tried: Tried, source: Session, budget_s: float, crew: Crew) -> Tried:
-    """A candidate of a build, where `reference` says, against its source in the session `source`."""
+def measure(
+    reference: ReferenceModel,
+    tried: Tried,
+    source: Session,
+    budget_s: float,
+    crew: Crew,
+    *,
+    lost_above: float | None = None,
+    loads: bool = True,
+) -> Tried:
+    """A candidate of a build, where `reference` says, against its source in the session `source`; and its load, unless
+    it has lost already."""
     candidate = tried.candidate
     assert candidate.path is not None
     sample = sample_of(reference)
     terms = Terms(CHOICE_LIMIT, reference.source.config.latency.confidence, budget_s)
     duel = Duel(
         candidate.path, reference.path, sample, reference.session, reference.seed, terms, source,
-        most_rounds=CHOICE_ROUNDS, patience=CHOICE_PATIENCE,
+        most_rounds=CHOICE_ROUNDS, patience=CHOICE_PATIENCE, lost_above=lost_above,
     )  # fmt: skip
     sizes = (candidate.size_bytes or 0, reference.size_bytes)
     try:
         rounds, seconds = fight(duel, crew)
         report = report_of(terms, reference.session.provider, rounds, seconds, sizes)
-        if report.rounds >= gate.MIN_ROUNDS and report.verdict != verdicts.REGRESSION:
+        lost = report.ratio_low is None or report.ratio_low > (math.inf if lost_above is None else lost_above)
+        if loads and not lost and report.rounds >= gate.MIN_ROUNDS and report.verdict != verdicts.REGRESSION:
             report = replace(report, load=weigh(duel.task(), duel.seed, terms.confidence, budget_s, crew))
     except SourceError as error:
         return replace(tried, candidate=replace(candidate, failure=f"it could not be measured: {error}"))
@@ -120,6 +133,8 @@ def fight(duel: Duel, crew: Crew) -> tuple[list[dict[str, Any]], float]:
                 return rounds, time.monotonic() - started
         judged = gate.judge(triples_of(rounds), terms.limit, terms.confidence)
         if judged.verdict != verdicts.NOT_PROVEN or (duel.which and not judged.ratio_low <= 1 <= judged.ratio_high):
+            break
+        if duel.lost_above is not None and judged.ratio_low > duel.lost_above:
             break
     return rounds, time.monotonic() - started
 

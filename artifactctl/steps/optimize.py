@@ -76,7 +76,7 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
             results.append(PassResult(step.label, "left-out", why))
             continue
         target = scratch / "recipes" / name / str(position)
-        place, longest = target / "named", kitchen.time_s()
+        place, longest = target / "named", kitchen.time_s(name)
         portion = fill(Counter(reference, kitchen.pantry, current, step, fixed or {}, place, crew, longest))
         curve = portion.curve or curve
         if portion.refusal:
@@ -84,7 +84,7 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
             return Candidate(name, None, precision, passes=tuple(results), failure=why, curve=curve)
         calibration = list(kitchen.pantry.calibration) if "calibration" in step.fills else None
         found = attempt(
-            crew, "olive_pass", kitchen.time_s(), name=step.type, config=dict(portion.config),
+            crew, "olive_pass", kitchen.time_s(name), name=step.type, config=dict(portion.config),
             source=str(portion.path), folder=str(target / "made"), calibration=calibration,
         )  # fmt: skip
         if isinstance(found, str):
@@ -141,7 +141,7 @@ def _run_file(kitchen: Kitchen, name: str) -> Candidate:
     shown = recipes.OLIVE_PREFIX + recorded_name(name.removeprefix(recipes.OLIVE_PREFIX))
     target = scratch / "recipes" / f"olive-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
     asked = {"config": str(config), "source": str(_plain_input(kitchen)), "folder": str(target)}
-    found = attempt(crew, "olive_run", kitchen.time_s(), **asked)
+    found = attempt(crew, "olive_run", kitchen.time_s(name), **asked)
     if isinstance(found, str):
         return Candidate(shown, None, reference.precision, failure=found, broken=True, died=found.startswith(DIED))
     result = PassResult("Olive run configuration", "changed" if found["changed"] else "unchanged", found["what"])

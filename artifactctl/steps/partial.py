@@ -6,7 +6,6 @@ Which set it is depends on the model, the samples and the bounds, never on a clo
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ WORK = 400_000_000_000  # multiplications that the search for errors may take: a
 FEWEST_LAYERS = 8
 CONVERSION = 64  # multiplications that int8 could have spared in the time that an element takes to int8 or back
 NEEDLESS = "does not apply: no layer multiplies enough to make up for converting its values to int8 and back"
+LATE = "not tried: its time ended before the search for layers did (optimize.budget_s, or --time-limit)"
 LONGEST_NAME = 60  # of a layer in a sentence
 PROFILE_S, MOST_RUNS = 1.0, 300  # for each set
 WATCHED = 2  # samples of each kind: to calibrate with, and where int8 was worst
@@ -40,10 +40,12 @@ class Found:
     curve: Mapping[str, Any] | None = None
 
 
-def find(question: Question, limit_s: float) -> Found:
-    """No further set is tried after `limit_s`; what holds by then is the answer."""
-    until = time.monotonic() + limit_s
-    layers = _layers(question)
+def find(question: Question) -> Found:
+    """A search that is not over in its time gives nothing: what it had found by then would depend on the machine."""
+    try:
+        layers = _layers(question)
+    except SourceError as error:
+        return Found(refusal=f"does not apply: its layers cannot be counted: {error}")
     if not layers:
         return Found(refusal="does not apply: no layer with float32 weights is left to quantize")
     whole = make(question, layers)
@@ -57,10 +59,9 @@ def find(question: Question, limit_s: float) -> Found:
         return Found(refusal=f"does not apply: the error of single layers cannot be measured: {error}")
     by_name = {layer["name"]: layer for layer in layers}
     search = Search(question, layers, [_link(entry, by_name[entry["name"]]) for entry in errors], whole)
-    while search.promising and len(search.tried) <= STEPS and time.monotonic() < until:
-        if not search.step():
-            break
-    return _answer(question, search, by_name)
+    while search.promising and len(search.tried) <= STEPS and search.step():
+        pass
+    return Found(refusal=LATE) if search.late else _answer(question, search, by_name)
 
 
 def _answer(question: Question, search: Search, layers: Mapping[str, Mapping[str, Any]]) -> Found:

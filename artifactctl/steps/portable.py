@@ -40,8 +40,8 @@ def is_tied(portability: str) -> bool:
 
 def look_at_proved(path: Path, crew: Crew) -> dict[str, Any]:
     """The same of a model that was proved on this machine, which tells what its file may not."""
-    found, flags = look(path, crew), crew.ask("runner", "describe_machine")["machine"]["flags"]
-    return {**found, "portability": on_this_cpu(found["portability"], flags)}
+    found, machine = look(path, crew), crew.ask("runner", "describe_machine")["machine"]
+    return {**found, "portability": on_this_cpu(found["portability"], machine)}
 
 
 def look(path: Path, crew: Crew) -> dict[str, Any]:

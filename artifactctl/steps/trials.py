@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from artifactctl.clock import Clock
 from artifactctl.crew import Crew
+from artifactctl.errors import SourceError
 from artifactctl.passes import OlivePass
 from artifactctl.records import Candidate, EquivalenceReport, ReferenceModel
 from artifactctl.selection import (
@@ -27,6 +29,7 @@ from artifactctl.selection import (
 from artifactctl.steps.olive import attempt
 from artifactctl.steps.verify import bounds_of, prove
 
+SHORTEST_S = 1.0  # of one set, when the time is nearly over
 Entry = Mapping[str, Any]  # a layer, as backends/layers.py tells it, with its shares
 
 
@@ -38,6 +41,7 @@ class Question:
     calibration: tuple[str, ...]
     scratch: Path
     crew: Crew
+    clock: Clock  # for the whole search
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ def make(question: Question, layers: Sequence[Entry], number: int = 0) -> Made:
     step, reference, crew = question.step, question.reference, question.crew
     names = tuple(layer["name"] for layer in layers)
     made = attempt(
-        crew, "olive_pass", crew.limits.time_s, name=step.type,
+        crew, "olive_pass", max(SHORTEST_S, question.clock.left), name=step.type,
         config={**step.config, "nodes_to_quantize": nodes_of(layers)},
         source=str(question.source), folder=str(question.scratch / f"set-{number}"),
         calibration=list(question.calibration),
@@ -98,6 +102,7 @@ class Search:
         self.order, self.tried = order, [replace(whole, predicted=order[-1].total.error)]
         self._question, self._entries, self._left = question, layers, order
         self._layers = {link.layer.name: link.layer for link in order}
+        self.late = False
 
     @property
     def promising(self) -> bool:
@@ -112,14 +117,15 @@ class Search:
         return sum(self._layers[name].share for name in item.names)
 
     def step(self) -> bool:
-        """One set more; False when nothing is left that is worth a try."""
+        """One set more; False when nothing is left that is worth a try, or no time."""
         if dropped := self._to_blame(self.tried[-1]):
             self._left = without(self._left, dropped)
             size: int | None = len(self.tried[-1].names) - len(dropped)
         else:
             most = useful(self._left)
             size = next_size(self._left[:most], self._known(most))
-        if size is None:
+        self.late = size is not None and self._question.clock.left <= 0
+        if size is None or self.late:
             return False
         names = [link.layer.name for link in self._left[:size]]
         made = make(self._question, [entry for entry in self._entries if entry["name"] in names], len(self.tried))
@@ -149,10 +155,13 @@ class Search:
         if last.holds or last is whole or last.report is None or last.report.worst is None or whole.path is None:
             return []
         worst = self._question.reference.samples / f"{last.report.worst}.npz"
-        dropped: list[str] = self._question.crew.ask(
-            "runner", "worst_layers", failed=list(last.names),
-            strain=last.cost.strain if math.isfinite(last.cost.strain) else None,
-            **switched(self._question, whole.path, self._entries, [str(worst)]),
-        )  # fmt: skip
+        try:
+            dropped: list[str] = self._question.crew.ask(
+                "runner", "worst_layers", failed=list(last.names),
+                strain=last.cost.strain if math.isfinite(last.cost.strain) else None,
+                **switched(self._question, whole.path, self._entries, [str(worst)]),
+            )  # fmt: skip
+        except SourceError:  # nobody knows who is to blame
+            return []
         best, left = self.best, self._saves([name for name in last.names if name not in dropped])
         return dropped if left > 0 and (best is None or left >= self._saves(best.names) + ENOUGH) else []

@@ -9,6 +9,7 @@ from typing import Any
 from artifactctl.crew import Crew
 from artifactctl.providers import CPU
 from artifactctl.records import Choice, ReferenceModel, Session, Tried
+from artifactctl.steps.choose import rejection
 from artifactctl.steps.contest import Contest
 from artifactctl.steps.verify import prove
 
@@ -36,6 +37,8 @@ def tune(contest: Contest, choice: Choice) -> Choice:
         best = tuned if adopted else best
     if best is not choice.chosen:
         best = contest.against_the_source(best, contest.reference.source.config.latency.budget_s)
+        if best.candidate.failure or rejection(best, contest.rules):  # by its load, or its memory
+            best, found = choice.chosen, [entry | {"adopted": False} for entry in found]
     return _with(choice, best, tuple(found))
 
 
@@ -50,7 +53,10 @@ def settings(session: Session) -> Iterator[tuple[str, Any]]:
     yield "arena", False
     if session.intra_op_threads > 1:
         yield "allow_spinning", True
-        yield "intra_op_threads", 1
+    threads = session.intra_op_threads
+    while threads > 1:
+        threads //= 2
+        yield "intra_op_threads", threads
 
 
 def as_tuned(reference: ReferenceModel, choice: Choice, recorded: Mapping[str, Any], crew: Crew) -> Choice:

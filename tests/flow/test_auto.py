@@ -45,6 +45,18 @@ def test_recipes_that_are_named_are_always_tried(cli: Cli, tmp_path: Path) -> No
     assert LATE not in {entry["reason"] for entry in candidates(cli("build", "--json")).values()}
 
 
+def test_the_budget_holds_for_auto_beside_recipes_that_are_named(cli: Cli, tmp_path: Path) -> None:
+    project(tmp_path, "mlp", budget_s=0.001, recipes=["auto", "int4"])
+    found = candidates(cli("build", "--json"))
+    assert {found[name]["reason"] for name in ("slim", "fp16", "int8-dynamic")} == {LATE}
+    assert not found["int4"]["reason"].startswith("not tried")
+
+
+def test_a_pass_that_returns_its_input_changed_nothing(cli: Cli, tmp_path: Path) -> None:
+    project(tmp_path, "mlp", recipes=["slim", "fp32"])
+    assert candidates(cli("build", "--json"))["slim"]["reason"].startswith("changed nothing: ")
+
+
 @pytest.mark.parametrize(("objective", "word"), [("size", "smaller"), ("memory", "leaner"), ("load", "faster to load")])
 def test_what_the_best_is_best_at(cli: Cli, tmp_path: Path, objective: str, word: str) -> None:
     project(tmp_path, "cnn", objective=objective, recipes=["fp32"])

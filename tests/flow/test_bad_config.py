@@ -228,6 +228,7 @@ def test_an_olive_file_without_a_configuration_is_relative_to_here(cli: Cli, pro
     [
         pytest.param('{"q": {"type": "OnnxMagic"}}', ("'OnnxMagic'", "'q'"), id="unknown"),
         pytest.param('{"q": "OnnxDynamicQuantization"}', ("'q'",), id="not-a-mapping"),
+        pytest.param('{"q": {}}', ("the pass 'q' of the Olive file has no 'type'",), id="no-type"),
     ],
 )
 def test_an_olive_pass_that_nobody_knows(cli: Cli, project: Path, passes: str, names: tuple[str, ...]) -> None:

@@ -91,14 +91,14 @@ def test_no_recipe_of_ours_ties_a_model_to_a_cpu(tmp_path: Path) -> None:
         refused = hold(reference(plain), Candidate("fp32", tied, "fp32", 1), crew)
         said = f"tied to this hardware: its graph is {look(tied, crew)['portability']}"
         assert (refused.path, refused.failure) == (None, said)
-        assert look_at_proved(tied, crew)["portability"] in ("cpu:avx2", "cpu:avx512f")
+        assert look_at_proved(tied, crew)["portability"] in ("cpu:avx2", "cpu:avx512f", "cpu:neon")
         for origin, recipe, path in ((plain, "olive:x", tied), (tied, "fp32", tied), (plain, "fp32", plain)):
             candidate = Candidate(recipe, path, "fp32", 1)
             assert hold(reference(origin), candidate, crew) == candidate
         assert look(tied, crew)["min_runtime"] is None
     assert "laid out for one kind of CPU (avx2), and" in portability_warnings({"portability": "cpu:avx2"})[0]
-    unclear = portability_warnings({"portability": "cpu:avx2-or-avx512f"})[0]
-    assert "(avx2 or avx512f, the file does not tell), and" in unclear
+    unclear = portability_warnings({"portability": "cpu:avx2-or-avx512f-or-neon"})[0]
+    assert "(avx2, avx512f or neon, the file does not tell), and" in unclear
     assert "no other" in portability_warnings({"portability": "this-device"})[0]
 
 

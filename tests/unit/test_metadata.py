@@ -198,7 +198,7 @@ def test_what_settings_cost_that_hold_the_bound(error: float | None, low: float,
             "samples": {"branches": [], "unwatched_branches": 0, "single_size": []},
         },
         "model": {"portability": "any"},
-        "equivalence": {"outputs": [], "bounds": {"default": {"max_abs": 1e-3}}},
+        "equivalence": {"outputs": [], "bounds": {"default": {"max_abs": 1e-3}, "outputs": {}}},
         "session": {"provider": "cpu"},
     }
     said = (

@@ -43,7 +43,7 @@ FACTS: dict[str, Any] = {"precision": "fp32", "weighted": {"MatMul": 2}, "free":
 FACTS |= {"attention": 0, "transformer": None, "listed": False}
 
 
-def asked(*names: str, **more: Any) -> tuple[list[str], bool]:
+def asked(*names: str, **more: Any) -> tuple[list[str], frozenset[str]]:
     return expand(replace(PLAIN, recipes=names, **more))
 
 
@@ -52,12 +52,18 @@ def test_recipes_are_listed_simplest_first() -> None:
 
 
 def test_auto_is_what_is_worth_trying() -> None:
-    assert asked(AUTO) == (LEAN, False)
+    assert asked(AUTO) == (LEAN, frozenset())
 
 
 @pytest.mark.parametrize("data", [Data(samples="s.npz"), Data(calibration="c.npz")])
 def test_auto_calibrates_only_on_the_users_own_data(data: Data) -> None:
-    assert asked(AUTO, data=data) == ([*LEAN, "int8-static", "int8-partial"], False)
+    assert asked(AUTO, data=data) == ([*LEAN, "int8-static", "int8-partial"], frozenset())
+
+
+def test_auto_tries_what_only_makes_models_smaller_where_that_is_wanted() -> None:
+    smaller = {"int8-dynamic-all", "int4", "int4-128"}
+    assert set(asked(AUTO, objective="size")[0]) == {*LEAN, *smaller}
+    assert not smaller & set(asked(AUTO, objective="memory")[0])
 
 
 def test_auto_fixes_sizes_only_for_those_who_say_which() -> None:
@@ -71,7 +77,7 @@ def test_auto_mixes_precisions_only_where_float16_is_computed() -> None:
 
 def test_several_shapes_are_several_candidates() -> None:
     names = ["fp32", "fp32-fixed-1", "fp32-fixed-2"]
-    assert asked("fp32-fixed", "fp32", shapes=SHAPES) == (names, True)
+    assert asked("fp32-fixed", "fp32", shapes=SHAPES) == (names, frozenset(names))
     assert [base_of(name) for name in names] == ["fp32", "fp32-fixed", "fp32-fixed"]
     assert [shape_of(name) for name in ("fp32-fixed", *names[1:])] == [0, 0, 1]
     assert recipe_of("fp32-fixed-2") is RECIPES["fp32-fixed"]
@@ -79,18 +85,21 @@ def test_several_shapes_are_several_candidates() -> None:
 
 
 def test_named_recipes_are_put_in_order_of_simplicity() -> None:
-    assert asked("int8-dynamic", "fp32") == (["fp32", "int8-dynamic"], True)
-    assert asked("int4", AUTO) == ([*LEAN, "int4"], True)
+    assert asked("int8-dynamic", "fp32") == (["fp32", "int8-dynamic"], {"fp32", "int8-dynamic"})
+    assert asked("int4", AUTO) == ([*LEAN, "int4"], {"int4"})
 
 
 def test_the_users_own_files_come_last_in_the_order_given() -> None:
-    assert asked("olive:b.json", "fp16", "olive:a.json") == (["fp16", "olive:b.json", "olive:a.json"], True)
-    assert asked(AUTO, "olive:a.json") == ([*LEAN, "olive:a.json"], True)
+    assert asked("olive:b.json", "fp16", "olive:a.json") == (
+        ["fp16", "olive:b.json", "olive:a.json"],
+        {"fp16", "olive:b.json", "olive:a.json"},
+    )
+    assert asked(AUTO, "olive:a.json") == ([*LEAN, "olive:a.json"], {"olive:a.json"})
 
 
 def test_a_recipe_named_twice_is_tried_once() -> None:
-    assert asked("fp16", "fp16") == (["fp16"], True)
-    assert asked(AUTO, AUTO) == (LEAN, False)
+    assert asked("fp16", "fp16") == (["fp16"], {"fp16"})
+    assert asked(AUTO, AUTO) == (LEAN, frozenset())
 
 
 def test_what_is_a_recipe() -> None:

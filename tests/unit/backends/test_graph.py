@@ -208,7 +208,7 @@ def with_function(kind: str, domain: str) -> onnx.ModelProto:
         (relu(kind="Scaler", domain="ai.onnx.ml"), "any"),
         (relu(kind="Gelu", domain="com.microsoft"), "ort-only"),
         (relu(kind="SimplifiedLayerNormalization"), "ort-only"),
-        (relu(kind="Conv", domain="com.microsoft.nchwc"), "cpu:avx2-or-avx512f"),
+        (relu(kind="Conv", domain="com.microsoft.nchwc"), "cpu:avx2-or-avx512f-or-neon"),
         (relu(kind="EPContext", domain="com.microsoft"), "this-device"),
         (relu(kind="Magic", domain="my.ops"), "custom:my.ops"),
         (relu(kind="BertTokenizer", domain="ai.onnx.contrib"), "custom:ai.onnx.contrib"),

@@ -260,6 +260,27 @@ def test_a_provider_that_compiles_may_load_slowly() -> None:
     assert rejection(with_numbers(there, load=(9.0, 10.0))) is None
 
 
+def test_where_the_load_matters_a_provider_that_compiles_is_avoided() -> None:
+    nothing = tried("fp32", candidate=Candidate("fp32", None, "fp32", failure="changed nothing"), equivalence=None)
+    there = with_numbers(on("openvino", "source", 0.5, 0.6), load=(9.0, 10.0))
+    assert choose([nothing, there], SOURCE).chosen.provider == "openvino"
+    choice = choose([nothing, there], SOURCE, objective="load")
+    assert (choice.chosen.candidate.recipe, choice.chosen.provider) == ("source", "cpu")
+    assert choice.tried[1].reason.startswith("slower to load than the source")
+    free = Budgets(load=None)
+    assert choose([nothing, there], SOURCE, objective="load", budgets=free).chosen.provider == "cpu"
+
+
+def test_where_memory_matters_another_provider_must_be_leaner_than_what_there_is() -> None:
+    nothing = tried("fp32", candidate=Candidate("fp32", None, "fp32", failure="changed nothing"), equivalence=None)
+    there = with_numbers(on("openvino", "source", 0.5, 0.6), peak=5.0)
+    choice = choose([nothing, there], SOURCE, objective="memory")
+    assert choice.chosen.provider == "cpu"
+    assert choice.tried[1].reason == "not proved leaner than the source on cpu"
+    home, other = with_numbers(tried("fp32"), peak=10.0), with_numbers(on("openvino", "fp32", 0.5, 0.6), peak=5.0)
+    assert choose([home, other], SOURCE, objective="memory").chosen.provider == "openvino"
+
+
 def test_on_a_tie_elsewhere_the_file_that_is_best_at_home_is_shipped() -> None:
     """Whoever lacks that provider runs the same file."""
     home = [tried("fp32", 0.8, 0.9), tried("slim", 0.5, 0.6)]
