@@ -1,0 +1,44 @@
+"""The search for a set of layers, as far as it needs no model."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from artifactctl.clock import Clock
+from artifactctl.passes import OlivePass
+from artifactctl.selection import Cost, Layer, Link
+from artifactctl.steps.trials import Made, Question, Search
+
+
+def link(name: str, strain: float) -> Link:
+    cost = Cost(strain * 1e-3, strain)
+    return Link(Layer(name, "Conv", 0.5, cost), 0.5, cost)
+
+
+def search(clock: Clock, order: list[Link]) -> Search:
+    nobody: Any = None  # neither a model nor a process is asked for
+    question = Question(nobody, Path("m.onnx"), OlivePass("q", "q", {}), (), Path("scratch"), nobody, clock)
+    whole = Made(tuple(one.layer.name for one in order), Path("whole.onnx"), None, Cost(0.002, 2.0))
+    return Search(question, [{"name": one.layer.name, "carries": []} for one in order], order, whole)
+
+
+def test_a_search_whose_time_is_over_says_so_and_tries_nothing() -> None:
+    found = search(Clock(0.0), [link("a", 0.3), link("b", 2.0)])
+    assert found.promising
+    assert not found.step()
+    assert found.late
+    assert (len(found.tried), found.best) == (1, None)
+
+
+def test_one_that_is_finished_is_not_late() -> None:
+    found = search(Clock(0.0), [link("a", 2.0)])
+    assert not found.promising
+    assert not found.step()
+    assert not found.late
+
+
+def test_the_share_of_a_set_is_counted_over_its_layers() -> None:
+    found = search(Clock(math.inf), [link("a", 0.3), link("b", 2.0)])
+    assert found.share(found.tried[0]) == 1.0
