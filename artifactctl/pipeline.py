@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from artifactctl import folder, licences, recipes
@@ -52,6 +53,7 @@ from artifactctl.tags import message
 from artifactctl.unchanged import find_unchanged
 
 NOT_TRIED = "not tried: optimize.budget_s ended before its turn"
+NOBODY: Mapping[str, str] = MappingProxyType({})
 
 
 def build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
@@ -77,7 +79,7 @@ def rebuild(request: BuildRequest, recorded: Mapping[str, Any], crew: Crew, say:
     """A recorded version once more, into another place: proved, not timed. A text says why it cannot be had."""
     with _at_work(request, crew) as scratch:
         entries = recorded["recipe"]["candidates"]
-        passed_by = frozenset(entry["recipe"] for entry in entries if entry["reason"] in (NOT_TRIED, LATE))
+        passed_by = {entry["recipe"]: entry["reason"] for entry in entries if entry["reason"] in (NOT_TRIED, LATE)}
         reference, tried = _candidates(request, scratch, Clock(math.inf), crew, say, passed_by)
         choice = choose_again(tried, Tried(reference_form(reference), reference.itself), entries, recorded["session"])
         demand_same_files(reference.source.files, request.config, request.root)
@@ -107,7 +109,7 @@ def _at_work(request: BuildRequest, crew: Crew) -> Iterator[Path]:
 
 
 def _candidates(
-    request: BuildRequest, scratch: Path, clock: Clock, crew: Crew, say: Say, passed_by: frozenset[str] = frozenset()
+    request: BuildRequest, scratch: Path, clock: Clock, crew: Crew, say: Say, passed_by: Mapping[str, str] = NOBODY
 ) -> tuple[ReferenceModel, list[Tried]]:
     """The source's own answers, and every recipe proved against them; what was passed by for want of time stays so."""
     config = request.config
@@ -126,7 +128,8 @@ def _candidates(
     tried: list[Tried] = []
     for name in names:
         if name in passed_by or (kitchen.is_late(name) and any(item.equivalence for item in tried)):
-            tried.append(Tried(Candidate(name, None, reference.precision, failure=NOT_TRIED)))
+            failure = passed_by.get(name, NOT_TRIED)
+            tried.append(Tried(Candidate(name, None, reference.precision, failure=failure)))
         else:
             tried.append(_try(kitchen, name, tried, reuse, say))
     reuse.remember()

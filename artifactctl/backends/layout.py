@@ -21,9 +21,9 @@ def isas_of(model: ModelProto) -> tuple[str, ...]:
     if any(count % 16 for count in filled.values()):
         return BLOCKS_OF_8
     for node in model.graph.node:
-        if node.domain == DOMAIN and node.op_type == "ReorderOutput":
+        if node.domain == DOMAIN and node.op_type == "ReorderOutput" and node.input:
             made = node.input[0]
-            while made not in filled and made in makers and makers[made].domain == DOMAIN:
+            while made not in filled and made in makers and makers[made].domain == DOMAIN and makers[made].input:
                 made = makers[made].input[0]
             channels = next((item.i for item in node.attribute if item.name == "channels"), 0)
             if channels and filled.get(made, 0) - channels >= 8:

@@ -86,6 +86,7 @@ def measure(
         rounds, seconds = fight(duel, crew)
         report = report_of(terms, reference.session.provider, rounds, seconds, sizes)
         lost = report.ratio_low is None or report.ratio_low > (math.inf if lost_above is None else lost_above)
+        loads = loads and (candidate.path, reference.session) != (reference.path, source)
         if loads and not lost and report.rounds >= gate.MIN_ROUNDS and report.verdict != verdicts.REGRESSION:
             report = replace(report, load=weigh(duel.task(), duel.seed, terms.confidence, budget_s, crew))
     except SourceError as error:
