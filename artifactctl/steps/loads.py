@@ -17,7 +17,7 @@ def weigh(
     task: dict[str, Any], seed: int, confidence: float, budget_s: float, crew: Crew, most_rounds: int = MOST_ROUNDS
 ) -> dict[str, float]:
     """Candidate by baseline, with its interval. The fewest rounds are had whatever they take: nothing else decides."""
-    started, rounds = time.monotonic(), list[list[list[int]]]()
+    started, rounds, task = time.monotonic(), list[list[list[int]]](), {**task, "place": str(crew.scratch)}
     while len(rounds) < gate.MIN_ROUNDS or (len(rounds) < most_rounds and time.monotonic() - started < budget_s):
         rounds.append(crew.ask("timer", "load_round", task=task, seed=seed + len(rounds)))
         if len(rounds) in gate.LOOKS:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from artifactctl import schema
@@ -42,12 +43,30 @@ def test_three_sessions_at_once_where_they_fit(task: dict[str, Any]) -> None:
 
 
 def test_a_round_of_loads(task: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    task |= {"place": str(tmp_path / "place")}
     found = timing.load_round(task, 7)
     assert 1 <= len(found) <= 16
     assert all(len(row) == 3 and min(row) > 0 for row in found)
+    assert not list((tmp_path / "place").iterdir())
     missing = task | {"models": task["models"] | {"candidate": str(tmp_path / "none.onnx")}}
     with pytest.raises(SourceError, match="ONNX Runtime cannot run it"):
         timing.load_round(missing, 7)
+
+
+def test_a_child_that_fails_unforeseen_ends(task: dict[str, Any]) -> None:
+    with pytest.raises(SourceError, match="ended without an answer"):
+        timing.load_round(task, 7)  # without a place for its copies
+
+
+def test_loads_of_a_model_with_external_data(task: dict[str, Any], tmp_path: Path) -> None:
+    model = onnx.load(MODELS / "mlp.onnx")
+    place = tmp_path / "outside" / "model.onnx"
+    place.parent.mkdir()
+    onnx.save(model, place, save_as_external_data=True, location="weights.data", size_threshold=0)
+    assert (place.parent / "weights.data").stat().st_size > 0
+    both = {side: str(place) for side in ("candidate", "baseline")}
+    assert timing.load_round(task | {"models": both, "place": str(tmp_path)}, 7)
 
 
 @pytest.mark.parametrize("seed", [7, 8])

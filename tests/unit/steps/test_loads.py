@@ -15,7 +15,7 @@ class Timer:
     """Loads of a candidate that takes `ratio` times as long, with noise; counts the rounds that it was asked for."""
 
     def __init__(self, ratio: float, noise: float) -> None:
-        self.ratio, self.noise, self.rounds = ratio, noise, 0
+        self.ratio, self.noise, self.rounds, self.scratch = ratio, noise, 0, "scratch"
         self._dice = random.Random(5)
 
     def ask(self, worker: str, operation: str, **asked: Any) -> list[list[int]]:
