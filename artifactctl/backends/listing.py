@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from artifactctl.backends.view import View
 
-LIGHT = Fraction(1, 8)  # of all float32 weights, by size: so many the load can bear, for nodes were fused meanwhile
+LIGHT = Fraction(1, 12)  # of all float32 weights, by size: so many the load can bear, for nodes were fused meanwhile
 
 
 def list_heavy(view: View) -> int:
