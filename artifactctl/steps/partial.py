@@ -15,12 +15,11 @@ from artifactctl.errors import NotAvailable, SourceError
 from artifactctl.records import EquivalenceReport
 from artifactctl.selection import AIM, ROOM, Cost, Link, cost_of, layer_of, useful
 from artifactctl.steps.measure import sample_of
-from artifactctl.steps.trials import Made, Question, Search, make, nodes_of, switched
+from artifactctl.steps.trials import WORK, Made, Question, Search, make, nodes_of, switched
 from artifactctl.steps.verify import bounds_of
 
 STEPS = 8  # sets that are quantized for real, after all layers together
 MOST_LAYERS, LEAST_SHARE = 96, 0.002  # of the multiplications: what a smaller one saves is less than it costs
-WORK = 400_000_000_000  # multiplications that the search for errors may take: about half a minute
 FEWEST_LAYERS = 8
 CONVERSION = 64  # multiplications that int8 could have spared in the time that an element takes to int8 or back
 NEEDLESS = "does not apply: no layer multiplies enough to make up for converting its values to int8 and back"

@@ -16,6 +16,7 @@ from artifactctl.records import Candidate, EquivalenceReport, ReferenceModel
 from artifactctl.selection import (
     AIM,
     ENOUGH,
+    MOST_DROPPED,
     ROOM,
     Attempt,
     Cost,
@@ -29,6 +30,7 @@ from artifactctl.selection import (
 from artifactctl.steps.olive import attempt
 from artifactctl.steps.verify import bounds_of, prove
 
+WORK = 400_000_000_000  # multiplications that a search for errors may take: about half a minute
 SHORTEST_S = 1.0  # of one set, when the time is nearly over
 Entry = Mapping[str, Any]  # a layer, as backends/layers.py tells it, with its shares
 
@@ -149,12 +151,20 @@ class Search:
             if set(item.names) == set(names[: len(item.names)])
         ]
 
+    def _affords(self, layers: int, sample: Path) -> bool:
+        """Each of them is left out in turn, and the sample may be many times as large as those to calibrate with."""
+        larger = sample.stat().st_size / Path(self._question.calibration[0]).stat().st_size
+        once: float = sum(entry["multiplications"] for entry in self._entries) * max(1.0, larger)
+        return MOST_DROPPED * layers * once <= WORK
+
     def _to_blame(self, last: Made) -> list[str]:
         """Layers without which it is predicted to hold where it was worst, if what is left of it is worth a try."""
         whole = self.tried[0]
         if last.holds or last is whole or last.report is None or last.report.worst is None or whole.path is None:
             return []
         worst = self._question.reference.samples / f"{last.report.worst}.npz"
+        if not self._affords(len(last.names), worst):
+            return []
         try:
             dropped: list[str] = self._question.crew.ask(
                 "runner", "worst_layers", failed=list(last.names),
