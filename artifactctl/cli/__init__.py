@@ -14,6 +14,7 @@ import click
 from artifactctl import __version__, errors
 from artifactctl.cli.options import Result, Settings, common_options, json_asked
 
+INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
 COMMANDS = (
     *("init", "check", "build", "rebuild", "verify", "bench", "profile", "inspect", "diff", "package", "sign"),
     *("release", "show", "history", "assign", "yank", "matrix", "cache", "doctor", "selftest", "schema"),
@@ -55,14 +56,18 @@ def root() -> None:
 
 
 def main() -> NoReturn:
-    for kind in (signal.SIGINT, signal.SIGTERM):
+    for kind in INTERRUPTIONS:
         signal.signal(kind, _interrupted)
     sys.exit(run(sys.argv[1:]))
 
 
 def _interrupted(*_: object) -> NoReturn:
-    for kind in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(kind, signal.SIG_IGN)  # cleaning up takes a moment, and is not interrupted again
+    """Cleaning up takes a moment, and is not interrupted again. Not by SIG_IGN alone: of one that is on its way already
+    Python would print a trace."""
+    for kind in INTERRUPTIONS:
+        signal.signal(kind, lambda *_: None)
+    if hasattr(signal, "pthread_sigmask"):  # to the end: Python gives up its handlers before it exits
+        signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTIONS)
     raise KeyboardInterrupt
 
 
