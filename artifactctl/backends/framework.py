@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect as signatures
 import re
+import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -62,13 +63,16 @@ def export(
             loaded.outputs = _output_names(loaded, examples)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            _write(kind, model, loaded, examples, inputs, asked, path)
-    exported = graph.load(path)
+            raw = path.with_name("exported") / path.name  # in a folder of its own: there may be a file for each weight
+            raw.parent.mkdir()
+            _write(kind, model, loaded, examples, inputs, asked, raw)
+    exported = graph.load(raw, with_data=False)
     _check(exported, names, asked)
     if kind == "exported_program":
         _name_dimensions(exported, inputs)
     graph.clean(exported)
-    graph.save(exported, path)
+    graph.save_light(exported, raw, path)
+    shutil.rmtree(raw.parent)
     loaded.outputs = [value.name for value in exported.graph.output]  # the exporter may leave one out: see `answer`
     _loaded[:] = [loaded]
     return {"framework": f"torch {torch.__version__.split('+')[0]}", "files": sorted(opened)} | graph.describe(exported)

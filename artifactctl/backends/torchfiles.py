@@ -123,7 +123,8 @@ def _read_state(path: Path) -> dict[str, torch.Tensor]:
         return tensors
     _expect(path, "pickle")
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        # mapped where the format can be: the model has its own copy, and a second one would double what is held
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError, AttributeError) as error:
         text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()  # torch colours its messages
         reason = text.splitlines()[0] if text else type(error).__name__
