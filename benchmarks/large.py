@@ -1,15 +1,16 @@
-"""What a model of 3 GB costs in memory: python benchmarks/large.py [--mb 3000] [--torch] [--place DIR]
+"""What a model of 3 GB costs in memory: python benchmarks/large.py [--mb 3000] [--source KIND] [--place DIR]
 
-A model of dense layers with external data is built with the fp32 recipe (with --torch it is a module of torch, exported
-by the build), and the peak of every process is printed:
-what it holds itself, and with the pages of files that it maps, which are the system's cache and not counted. Bars: all
-processes together inside 24 GB at every moment; each one but that of the passes at most 1.3 times the model. Linux
-only. Exits with 1 when a bar is missed.
+A model of dense layers is built with the fp32 recipe, and the peak of every process is printed: what it holds itself,
+and with the pages of files that it maps, which are the system's cache and not counted. The source is a file with
+external data, or what the build exports: a factory of torch, the same with weights in a .pt file, a TorchScript file, a
+.pt2. Bars: all processes together inside 24 GB at every moment; each one but that of the passes at most 1.3 times the
+model. Linux only. Exits with 1 when a bar is missed.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -19,7 +20,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from package import CONFIG, WIDTH, Seen, command, make_model  # noqa: E402
 
-TORCH = """import torch
+FACTORY = """import torch
 
 
 def build() -> torch.nn.Module:
@@ -27,13 +28,31 @@ def build() -> torch.nn.Module:
     layers = [torch.nn.Sequential(torch.nn.Linear({width}, {width}), torch.nn.Tanh()) for _ in range({count})]
     return torch.nn.Sequential(*layers).eval()
 """
-TORCH_CONFIG = """schema_version: 1
+EXPORTED = """schema_version: 1
 models:
   large:
     source:
-      torch: large.py:build
+      {source}
       inputs: {{input: {{shape: [batch, {width}], dtype: float32}}}}
     optimize: {{recipes: [fp32]}}
+"""
+SOURCES = {
+    "torch": "torch: factory.py:build",
+    "weights": "torch: factory.py:build\n      weights: large.pt",
+    "torchscript": "torchscript: large.pt",
+    "exported_program": "exported_program: large.pt2",
+}
+SAVED = """import sys
+import factory, torch
+
+kind, batch = sys.argv[1], torch.export.Dim("batch")
+model, example = factory.build(), torch.rand(2, {width})
+if kind == "weights":
+    torch.save(model.state_dict(), "large.pt")
+elif kind == "torchscript":
+    torch.jit.save(torch.jit.script(model), "large.pt")
+else:
+    torch.export.save(torch.export.export(model, (example,), dynamic_shapes=({{0: batch}},)), "large.pt2")
 """
 MOST_MB, MOST_SHARE = 24_000.0, 1.3
 FREE = ("worker-olive",)
@@ -43,11 +62,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mb", type=int, default=3000, help="of the model  [default: 3000]")
     parser.add_argument("--place", metavar="DIR", help="a disk with ten times the size  [default: the temporary one]")
-    parser.add_argument("--torch", action="store_true", help="a module of torch, exported by the build")
+    parser.add_argument("--source", choices=("onnx", *SOURCES), default="onnx", help="[default: onnx]")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=asked.place) as name:
         place = Path(name).resolve()
-        config = write_module(place, asked.mb) if asked.torch else write_file(place, asked.mb)
+        config = write_file(place, asked.mb) if asked.source == "onnx" else write_source(place, asked.mb, asked.source)
         (place / "artifactctl.yaml").write_text(config + "    latency: {budget_s: 5}\n", encoding="utf-8")
         seen = {"build": command(place, "build", "large", "--no-cache")}
         artifact = place / "artifacts" / "large" / "artifact_v1"
@@ -62,10 +81,12 @@ def write_file(place: Path, size_mb: int) -> str:
     return CONFIG
 
 
-def write_module(place: Path, size_mb: int) -> str:
+def write_source(place: Path, size_mb: int, kind: str) -> str:
     count = max(1, round(size_mb * 1e6 / WIDTH / WIDTH / 4))
-    (place / "large.py").write_text(TORCH.format(width=WIDTH, count=count), encoding="utf-8")
-    return TORCH_CONFIG.format(width=WIDTH)
+    (place / "factory.py").write_text(FACTORY.format(width=WIDTH, count=count), encoding="utf-8")
+    if kind != "torch":
+        subprocess.run([sys.executable, "-c", SAVED.format(width=WIDTH), kind], cwd=place, check=True)
+    return EXPORTED.format(source=SOURCES[kind], width=WIDTH)
 
 
 def report(commands: dict[str, Seen], size_mb: float) -> int:
