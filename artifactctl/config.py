@@ -10,6 +10,7 @@ from typing import Any
 from artifactctl import __version__, folder, recipes, releases, schema, yamlfile
 from artifactctl.errors import ConfigError, SourceError
 from artifactctl.project import (
+    SEARCH_S,
     Bound,
     Budgets,
     Data,
@@ -163,7 +164,7 @@ def _model(name: str, entry: Mapping[str, Any]) -> ModelConfig:
         min_runtime=optimize.get("min_runtime"),
         session=optimize.get("session", False),
         objective=optimize.get("objective", "latency"),
-        budget_s=float(optimize.get("budget_s", 120)),
+        budget_s=float(optimize.get("budget_s", SEARCH_S)),
         shapes=tuple({key: tuple(sizes) for key, sizes in item.items()} for item in optimize.get("shapes") or ()),
     )
 

@@ -84,4 +84,9 @@ class ReleaseError(ArtifactctlError):
     default_hint = "Mend what is named above and run the same command again."
 
 
+def is_full_disk(error: ArtifactctlError) -> bool:
+    """Nobody's fault but the machine's: it ends whatever goes on."""
+    return error.hint == NO_SPACE_HINT
+
+
 EXIT_CODES: dict[int, type[ArtifactctlError]] = {cls.exit_code: cls for cls in ArtifactctlError.__subclasses__()}

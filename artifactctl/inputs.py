@@ -12,7 +12,7 @@ from typing import Any
 from artifactctl import folder
 from artifactctl.errors import ConfigError, SourceError
 from artifactctl.pointers import pointer_in
-from artifactctl.project import ModelConfig
+from artifactctl.project import SEARCH_S, Budgets, ModelConfig
 from artifactctl.recipes import OLIVE_PREFIX, RECIPES_VERSION
 
 # of keys that came later what they are when not given: what was built before them is unchanged
@@ -23,8 +23,9 @@ LATE_KEYS: dict[str, Any] = {
     "shapes": (),
     "session": False,
     "objective": "latency",
+    "budgets": asdict(Budgets()),
+    "budget_s": SEARCH_S,
 }
-JUDGES = ("latency", "budgets", "budget_s")
 
 
 def declared_files(config: ModelConfig, root: Path) -> dict[str, Path]:
@@ -81,9 +82,10 @@ def demand_same_files(files: Iterable[folder.FileDigest], config: ModelConfig, r
 def config_digest(config: ModelConfig) -> str:
     """Of everything in the configuration that the model is made from, with defaults filled in.
 
-    Speed gates and budgets judge a version; they do not make another one.
+    Gates against versions before it judge a version; they do not make another one. What no candidate may exceed, and
+    how long the search may be, decide which one is chosen.
     """
-    made_from = {key: value for key, value in asdict(config).items() if key not in JUDGES}
+    made_from = {key: value for key, value in asdict(config).items() if key != "latency"}
     for late, unset in LATE_KEYS.items():
         if made_from[late] == unset:
             del made_from[late]

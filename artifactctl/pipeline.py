@@ -35,7 +35,6 @@ from artifactctl.steps.ingredients import Kitchen, stock
 from artifactctl.steps.measure import sample_of
 from artifactctl.steps.optimize import check_olive_file, optimize
 from artifactctl.steps.package import package as make_package
-from artifactctl.steps.partial import LATE
 from artifactctl.steps.places import everywhere, reference_form
 from artifactctl.steps.portable import demand_promise, hold
 from artifactctl.steps.preflight import choose as choose_target
@@ -46,8 +45,9 @@ from artifactctl.steps.search import search
 from artifactctl.steps.sides import Side, side_of
 from artifactctl.steps.source import read_source
 from artifactctl.steps.standing import Contender, demand_not_slower, stand
+from artifactctl.steps.trials import LATE
 from artifactctl.steps.tune import as_tuned, tune
-from artifactctl.steps.verify import prove
+from artifactctl.steps.verify import put_to_proof
 from artifactctl.stores import store_of
 from artifactctl.tags import message
 from artifactctl.unchanged import find_unchanged
@@ -61,9 +61,8 @@ def build(request: BuildRequest, crew: Crew, say: Say) -> ArtifactFolder:
     with _at_work(request, crew) as scratch:
         if found := find_unchanged(request, say):  # another build may have finished while this one waited
             return found
-        clock = Clock(request.config.budget_s)
-        reference, tried = _candidates(request, scratch, clock, crew, say)
-        contest = Contest(reference, clock, crew, say)
+        contest, tried = _candidates(request, scratch, request.config.budget_s, crew, say)
+        reference = contest.reference
         choice = contest.choose(tried, Tried(reference_form(reference), reference.itself))
         if request.config.session:
             choice = tune(contest, choice)
@@ -80,7 +79,8 @@ def rebuild(request: BuildRequest, recorded: Mapping[str, Any], crew: Crew, say:
     with _at_work(request, crew) as scratch:
         entries = recorded["recipe"]["candidates"]
         passed_by = {entry["recipe"]: entry["reason"] for entry in entries if entry["reason"] in (NOT_TRIED, LATE)}
-        reference, tried = _candidates(request, scratch, Clock(math.inf), crew, say, passed_by)
+        contest, tried = _candidates(request, scratch, math.inf, crew, say, passed_by)
+        reference = contest.reference
         choice = choose_again(tried, Tried(reference_form(reference), reference.itself), entries, recorded["session"])
         demand_same_files(reference.source.files, request.config, request.root)
         if isinstance(choice, str):
@@ -109,8 +109,8 @@ def _at_work(request: BuildRequest, crew: Crew) -> Iterator[Path]:
 
 
 def _candidates(
-    request: BuildRequest, scratch: Path, clock: Clock, crew: Crew, say: Say, passed_by: Mapping[str, str] = NOBODY
-) -> tuple[ReferenceModel, list[Tried]]:
+    request: BuildRequest, scratch: Path, budget_s: float, crew: Crew, say: Say, passed_by: Mapping[str, str] = NOBODY
+) -> tuple[Contest, list[Tried]]:
     """The source's own answers, and every recipe proved against them; what was passed by for want of time stays so."""
     config = request.config
     names, named = recipes.expand(config)
@@ -124,6 +124,7 @@ def _candidates(
     say("asking the source for its answers")
     reference = make_reference(source, config.providers[0], scratch, crew)
     demand_promise(reference, crew)
+    clock = Clock(budget_s)  # of the search: how long a source takes to answer is not its doing
     kitchen = Kitchen(reference, stock(reference, names, scratch, crew), scratch, crew, clock, named)
     tried: list[Tried] = []
     for name in names:
@@ -137,7 +138,8 @@ def _candidates(
         reasons = "\n".join(f"  {item.candidate.recipe}: {item.candidate.failure}" for item in tried)
         raise OptimizeError(f"no recipe gave a model\n{reasons}")
     reference, tried = search(reference, everywhere(reference, tried, crew, say), scratch, crew)
-    return reference, [explain(item.own or reference, item, scratch, crew) for item in tried]
+    tried = [explain(item.own or reference, item, scratch, crew) for item in tried]
+    return Contest(reference, clock, crew, say), tried
 
 
 def _try(kitchen: Kitchen, name: str, before: list[Tried], reuse: Reuse, say: Say) -> Tried:
@@ -146,11 +148,11 @@ def _try(kitchen: Kitchen, name: str, before: list[Tried], reuse: Reuse, say: Sa
         return Tried(candidate)
     say(f"recipe {name}: proving")
     if candidate.fixed is None:
-        return Tried(candidate, prove(kitchen.reference, candidate, kitchen.crew))
+        return put_to_proof(kitchen.reference, candidate, kitchen.crew)
     own = fixed_reference(kitchen.reference, candidate.fixed, kitchen.scratch / f"samples-{name}", kitchen.crew)
     if isinstance(own, str):
         return Tried(replace(candidate, path=None, failure=own))
-    return Tried(candidate, prove(own, candidate, kitchen.crew), own=own)
+    return put_to_proof(kitchen.reference, candidate, kitchen.crew, own)
 
 
 def _against_the_past(

@@ -87,6 +87,9 @@ class Budgets:
     load: float | None = 0.0  # by which share of the source's a load may be longer; None: by any
 
 
+SEARCH_S = 120.0
+
+
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
     name: str
@@ -102,7 +105,7 @@ class ModelConfig:
     min_runtime: str | None = None  # the oldest ONNX Runtime that every version must run on
     session: bool = False  # whether the settings of the session are tuned too
     objective: str = "latency"
-    budget_s: float = 120.0  # of the search for the best candidate
+    budget_s: float = SEARCH_S  # of the search for the best candidate
     shapes: tuple[Mapping[str, tuple[int, ...]], ...] = ()  # by input: sizes that a fixed model is made for
 
     def equivalence_on(self, provider: str) -> Equivalence:

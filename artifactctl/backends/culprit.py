@@ -31,14 +31,14 @@ def first_departure(
     None when no common value leaves the bound, or when nothing could be compared.
     """
     feeds, limit = read_sample(Path(sample))["inputs"], bounds["default"].get("max_abs") or 1e-3
-    one, other = graph.load(Path(good)), graph.load(Path(bad))
+    one, other = graph.load_light(Path(good)), graph.load_light(Path(bad))
     made, sizes = {name for node in one.graph.node for name in node.output}, sizes_of(one, feeds)
     common = [name for node in other.graph.node for name in node.output if name and name in made and sizes.get(name, 1)]
     errors = {value.name: 0.0 for value in other.graph.input if value.name in feeds}
     compared = 0
     with tempfile.TemporaryDirectory() as folder:
-        left = Exposed(one, Path(folder) / "good.onnx", core.as_written(settings), feeds)
-        right = Exposed(other, Path(folder) / "bad.onnx", settings, feeds)
+        left = Exposed(one, Path(good), Path(folder) / "good", core.as_written(settings), feeds)
+        right = Exposed(other, Path(bad), Path(folder) / "bad", settings, feeds)
         for names in chunks(common, sizes):
             expected, found = left.values(names), right.values(names)
             for name in names:
@@ -74,10 +74,15 @@ def _blame(model: onnx.GraphProto, name: str, errors: dict[str, float]) -> dict[
 
 
 class Exposed:
-    """A file, any of whose values can be asked for."""
+    """A model that was read from `origin`, with its data or without, any of whose values can be asked for; `place` is
+    a folder of its own, which is made."""
 
-    def __init__(self, model: onnx.ModelProto, file: Path, settings: dict[str, Any], feeds: dict[str, Any]) -> None:
-        self._model, self._file, self._settings, self._feeds = model, file, settings, feeds
+    def __init__(
+        self, model: onnx.ModelProto, origin: Path, place: Path, settings: dict[str, Any], feeds: dict[str, Any]
+    ) -> None:
+        self._model, self._origin, self._file = model, origin, place / "exposed.onnx"
+        self._settings, self._feeds = settings, feeds
+        place.mkdir(parents=True)
         self._attempts = ATTEMPTS
         self._sound: bool | None = None
 
@@ -109,7 +114,7 @@ class Exposed:
         present = {value.name for value in outputs}
         outputs.extend(onnx.ValueInfoProto(name=name) for name in names if name not in present)
         try:
-            graph.save(self._model, self._file)
+            graph.save_beside(self._model, self._origin, self._file)
         finally:
             del outputs[before:]
         session = core.open_session(self._file, self._settings)

@@ -26,13 +26,13 @@ def node_extremes(path: str, samples: list[str], settings: dict[str, Any], named
 
     Passes know nodes by their names, so `named` is written: the same model, in which each has one of its own.
     """
-    model = graph.load(Path(path))
+    model, written = graph.load_light(Path(path)), Path(named)
     _name_nodes(model)
-    Path(named).parent.mkdir(parents=True, exist_ok=True)
-    graph.save(model, Path(named))
-    values = _stored(model)
+    written.parent.mkdir(parents=True, exist_ok=True)
+    graph.save_light(model, Path(path), written)
+    values = _stored(model, written.parent)
     for sample in samples:
-        for name, largest in _seen(model, read_sample(Path(sample))["inputs"], settings).items():
+        for name, largest in _seen(model, written, read_sample(Path(sample))["inputs"], settings).items():
             values[name] = max(values.get(name, 0.0), largest)
     scores, answers = Attention(model).scores, {value.name for value in model.graph.output}
     return [
@@ -57,16 +57,18 @@ def _name_nodes(model: ModelProto) -> None:
         taken.add(node.name)
 
 
-def _stored(model: ModelProto) -> dict[str, float]:
-    return {name: _size(numpy_helper.to_array(tensor)) for name, tensor in float_weights(model).items()}
+def _stored(model: ModelProto, home: Path) -> dict[str, float]:
+    return {
+        name: _size(numpy_helper.to_array(tensor, base_dir=str(home))) for name, tensor in float_weights(model).items()
+    }
 
 
-def _seen(model: ModelProto, feeds: dict[str, Any], settings: dict[str, Any]) -> dict[str, float]:
+def _seen(model: ModelProto, file: Path, feeds: dict[str, Any], settings: dict[str, Any]) -> dict[str, float]:
     names = [name for node in model.graph.node if node.op_type != "Constant" for name in node.output if name]
     sizes = sizes_of(model, feeds)
     found = {name: _size(value) for name, value in feeds.items() if isinstance(value, np.ndarray)}
-    with tempfile.TemporaryDirectory() as folder:
-        exposed = Exposed(model, Path(folder) / "exposed.onnx", core.as_written(settings), feeds)
+    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+        exposed = Exposed(model, file, Path(folder) / "exposed", core.as_written(settings), feeds)
         for part in chunks([name for name in names if sizes.get(name, 1)], sizes):
             found |= {name: _size(value) for name, value in exposed.values(part).items()}
     return found

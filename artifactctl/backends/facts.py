@@ -135,6 +135,6 @@ def would_saturate(path: str) -> list[str]:
 
 
 def _steps(rows: Array) -> Array:
-    scale = np.abs(rows).max(axis=-1, keepdims=True) / 127
+    scale = np.abs(rows).max(axis=-1, keepdims=True, initial=0) / 127
     steps: Array = np.rint(np.divide(rows, scale, out=np.zeros_like(rows), where=scale > 0))
     return steps.astype(np.int8)

@@ -24,7 +24,8 @@ SLOW_POOL = 16
 def weighted_layers(path: str, sample: str, settings: dict[str, Any], spared: list[str]) -> list[dict[str, Any]]:
     """In the order of the graph, without those in `spared`. Multiplications are counted from the sizes of one sample,
     never timed: the same inputs must give the same choice."""
-    model, feeds = graph.load(Path(path)), read_sample(Path(sample))["inputs"]
+    file, feeds = Path(path), read_sample(Path(sample))["inputs"]
+    model = graph.load_light(file)
     stored, weights = {tensor.name for tensor in model.graph.initializer}, float_weights(model)
     found: dict[str, tuple[NodeProto, list[int]]] = {}
     for node in model.graph.node:
@@ -33,7 +34,7 @@ def weighted_layers(path: str, sample: str, settings: dict[str, Any], spared: li
             found[node.name] = (node, list(weights[weight].dims))
     pools = {name: _pooled(model, node) for name, (node, _) in found.items()}
     ends = [value for name, (node, _) in found.items() for value in (node.input[0], node.output[0], pools[name])]
-    elements = _elements(model, [value for value in dict.fromkeys(ends) if value], feeds, settings)
+    elements = _elements(model, file, [value for value in dict.fromkeys(ends) if value], feeds, settings)
     between = _between(model, {name: node for name, (node, _) in found.items()}, spared)
     return [
         {"name": name, "operator": node.op_type, "multiplications": out * _depth(node, dims)}
@@ -69,15 +70,17 @@ def _pooled(model: ModelProto, layer: NodeProto) -> str:
     return ""
 
 
-def _elements(model: ModelProto, names: list[str], feeds: dict[str, Any], settings: dict[str, Any]) -> dict[str, int]:
+def _elements(
+    model: ModelProto, file: Path, names: list[str], feeds: dict[str, Any], settings: dict[str, Any]
+) -> dict[str, int]:
     """Of these values for these inputs; those whose sizes cannot be inferred are looked at."""
     sizes = sizes_of(model, feeds)
     found = {name: int(feeds[name].size) for name in names if name in feeds}
     found |= {name: sizes[name] // FLOAT_BYTES for name in names if sizes.get(name)}
     unknown = [name for name in names if name not in found]
     if unknown:
-        with tempfile.TemporaryDirectory() as folder:
-            exposed = Exposed(model, Path(folder) / "exposed.onnx", core.as_written(settings), feeds)
+        with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+            exposed = Exposed(model, file, Path(folder) / "exposed", core.as_written(settings), feeds)
             found |= {name: int(value.size) for name, value in exposed.values(unknown).items()}
     return found
 

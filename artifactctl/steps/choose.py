@@ -208,8 +208,15 @@ def proved_faster(one: LatencyReport, other: LatencyReport) -> bool:
     return one.ratio_high < other.ratio_low
 
 
+def same_sizes(item: Tried, other: Tried) -> bool:
+    """Whether both were timed on the same samples: a model of fixed sizes is timed at those."""
+    return item.candidate.fixed == other.candidate.fixed
+
+
 def _clearly_faster(item: Tried, other: Tried) -> bool:
     """Proved so, or by an estimate that is worth a duel: where nobody looked closer, there is no tie."""
+    if not same_sizes(item, other):
+        return True
     one, two = item.latency, other.latency
     assert one is not None
     assert two is not None

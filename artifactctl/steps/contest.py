@@ -40,8 +40,18 @@ class Contest:
         if not choose.any_holds(measured, source, rules):
             source = self.against_the_source(source, config.latency.budget_s)
         choice = choose.choose(measured, source, rules, self._better)
+        while (place := self._unweighed(choice, measured)) is not None:
+            measured[place] = self.against_the_source(measured[place], config.latency.budget_s)
+            choice = choose.choose(measured, source, rules, self._better)
         demand_budgets(choice.chosen, config.budgets)
         return choice
+
+    def _unweighed(self, choice: Choice, measured: list[Tried]) -> int | None:
+        """Where the chosen one stands, if it was behind somebody who then lost: its load was not looked at."""
+        chosen = choice.chosen
+        names = [choose.name_of(item) for item in measured]
+        known = chosen.latency is None or chosen.latency.load is not None or choose.name_of(chosen) not in names
+        return None if known else names.index(choose.name_of(chosen))
 
     def with_defaults(self, choice: Choice) -> Choice:
         """Where the source leaves its own bound at ONNX Runtime's defaults: what it costs that it may not run there."""
@@ -65,15 +75,16 @@ class Contest:
                 found.append(item)
                 continue
             self.say(f"timing {choose.name_of(item)} against the source")
-            found.append(self.against_the_source(item, each, self._leader(found, item.provider)))
+            found.append(self.against_the_source(item, each, self._leader(found, item)))
         return found
 
-    def _leader(self, measured: list[Tried], provider: str | None) -> float | None:
+    def _leader(self, measured: list[Tried], item: Tried) -> float | None:
         """The ratio of the fastest so far: who is proved to be above it need not be looked at any closer."""
         if self.reference.source.config.objective != "latency":
             return None
-        holding = [item for item in measured if item.provider == provider and not choose.rejection(item, self.rules)]
-        return min((item.latency.ratio for item in holding if item.latency and item.latency.ratio), default=None)
+        rivals = [other for other in measured if other.provider == item.provider and choose.same_sizes(other, item)]
+        holding = [other.latency for other in rivals if not choose.rejection(other, self.rules)]
+        return min((latency.ratio for latency in holding if latency and latency.ratio), default=None)
 
     def against_the_source(self, item: Tried, budget_s: float, lost_above: float | None = None) -> Tried:
         own, config = item.own or self.reference, self.reference.source.config
@@ -88,9 +99,13 @@ class Contest:
         one, other = item.latency, best.latency
         assert one is not None
         assert other is not None
-        if choose.proved_faster(one, other):
+        alike = choose.same_sizes(item, best)  # else one is timed at other sizes, and what both are says nothing
+        if alike and choose.proved_faster(one, other):
             return True
-        if one.ratio is None or other.ratio is None or one.ratio > choose.WORTH * other.ratio or self.clock.left <= 0:
+        if not alike and item.candidate.fixed and best.candidate.fixed:  # there is nothing that both could run
+            return False
+        hopeless = one.ratio is None or other.ratio is None or (alike and one.ratio > choose.WORTH * other.ratio)
+        if hopeless or self.clock.left <= 0:
             return False
         self.say(f"timing {choose.name_of(item)} against {choose.name_of(best)}")
         found = self.duel(item, best)

@@ -11,7 +11,7 @@ from typing import Any
 from artifactctl import folder, runtimes
 from artifactctl.crew import Crew
 from artifactctl.domain import inside_domain
-from artifactctl.errors import ConfigError, NotEquivalent, SourceError
+from artifactctl.errors import ConfigError, NotAvailable, NotEquivalent, SourceError, is_full_disk
 from artifactctl.folder import FileDigest
 from artifactctl.project import InputSpec
 from artifactctl.providers import PROVIDERS
@@ -50,7 +50,9 @@ def fixed_reference(
     declared |= {name: replace(declared.get(name) or InputSpec(), shape=sizes) for name, sizes in shape.items()}
     try:
         return _answered(replace(reference, samples=samples), declared, crew)
-    except (ConfigError, SourceError, NotEquivalent) as error:
+    except (ConfigError, SourceError, NotEquivalent, NotAvailable) as error:
+        if is_full_disk(error):
+            raise
         return f"does not apply: {error}"
 
 

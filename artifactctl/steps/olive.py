@@ -5,23 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 from artifactctl.crew import Crew
-from artifactctl.errors import ArtifactctlError, NotAvailable
-from artifactctl.process import OperationFailed, WorkerDied
+from artifactctl.errors import ArtifactctlError, is_full_disk
+from artifactctl.process import OperationFailed, Worker, WorkerDied
 
 DIED = "Olive's process"
+LINES_OF_VALIDATION = 3  # of pydantic: how many errors, which key, what is wrong with it
 
 
 def attempt(crew: Crew, operation: str, time_s: float, **arguments: Any) -> dict[str, Any] | str:
-    """A crash costs the child, not the build."""
+    """A crash costs the child, not the build; that Olive cannot be loaded at all ends it."""
     try:
-        found: dict[str, Any] = crew.olive_ready().call(operation, timeout_s=time_s, **arguments)
+        return _answer(crew.olive_ready(), crew, operation, time_s, arguments)
     except WorkerDied as error:
         crew.dismiss("olive")
         return f"{DIED} {error.why}"
+
+
+def _answer(
+    worker: Worker, crew: Crew, operation: str, time_s: float, arguments: dict[str, Any]
+) -> dict[str, Any] | str:
+    try:
+        found: dict[str, Any] = worker.call(operation, timeout_s=time_s, **arguments)
     except OperationFailed as error:
-        return crew.plain(str(error).strip().splitlines()[0][:300])
-    except NotAvailable:
-        raise
-    except ArtifactctlError as error:
+        lines = str(error).strip().splitlines()
+        told = LINES_OF_VALIDATION if "validation error" in lines[0] else 1  # the first line names no key
+        return crew.plain(": ".join(line.strip() for line in lines[:told])[:300])
+    except ArtifactctlError as error:  # among them: a package that only this pass needs is missing
+        if is_full_disk(error):
+            raise
         return crew.plain(str(error))
     return found

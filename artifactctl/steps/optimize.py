@@ -77,7 +77,11 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
             continue
         target = scratch / "recipes" / name / str(position)
         place, longest = target / "named", kitchen.time_s(name)
-        portion = fill(Counter(reference, kitchen.pantry, current, step, fixed or {}, place, crew, longest))
+        try:
+            portion = fill(Counter(reference, kitchen.pantry, current, step, fixed or {}, place, crew, longest))
+        except SourceError as error:
+            why = f"{step.label} cannot be prepared: {error}"
+            return Candidate(name, None, precision, passes=tuple(results), failure=why, broken=True)
         curve = portion.curve or curve
         if portion.refusal:
             why = portion.refusal

@@ -23,7 +23,6 @@ MOST_LAYERS, LEAST_SHARE = 96, 0.002  # of the multiplications: what a smaller o
 FEWEST_LAYERS = 8
 CONVERSION = 64  # multiplications that int8 could have spared in the time that an element takes to int8 or back
 NEEDLESS = "does not apply: no layer multiplies enough to make up for converting its values to int8 and back"
-LATE = "not tried: its time ended before the search for layers did (optimize.budget_s, or --time-limit)"
 LONGEST_NAME = 60  # of a layer in a sentence
 PROFILE_S, MOST_RUNS = 1.0, 300  # for each set
 WATCHED = 2  # samples of each kind: to calibrate with, and where int8 was worst
@@ -60,7 +59,7 @@ def find(question: Question) -> Found:
     search = Search(question, layers, [_link(entry, by_name[entry["name"]]) for entry in errors], whole)
     while search.promising and len(search.tried) <= STEPS and search.step():
         pass
-    return Found(refusal=LATE) if search.late else _answer(question, search, by_name)
+    return Found(refusal=search.cut) if search.cut else _answer(question, search, by_name)
 
 
 def _answer(question: Question, search: Search, layers: Mapping[str, Mapping[str, Any]]) -> Found:

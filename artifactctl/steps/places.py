@@ -7,21 +7,19 @@ from dataclasses import replace
 
 from artifactctl import runtimes
 from artifactctl.crew import Crew
-from artifactctl.errors import ArtifactctlError, NotAvailable, NotEquivalent, SourceError
+from artifactctl.errors import NotAvailable, NotEquivalent, SourceError
 from artifactctl.project import Say
 from artifactctl.providers import CPU, PROVIDERS
 from artifactctl.records import SOURCE_RECIPE, Candidate, Choice, ReferenceModel, Session, Tried
 from artifactctl.steps.export import session_for
 from artifactctl.steps.settle import find_level
-from artifactctl.steps.verify import prove
-
-LONGEST_REASON = 300
+from artifactctl.steps.verify import put_to_proof, refused
 
 
 def other_places(reference: ReferenceModel, crew: Crew, say: Say) -> tuple[list[ReferenceModel], list[Tried]]:
     """The source as it answers there; and with the reason where it does not run, or leaves its own bound."""
     config, taken, found = reference.source.config, {reference.session.execution_provider}, list[ReferenceModel]()
-    refused = list[Tried]()
+    unfit = list[Tried]()
     here, packages = crew.ask("runner", "describe_runtime")["providers"], runtimes.installed()
     for name in config.providers[1:]:
         row = PROVIDERS[name]
@@ -33,8 +31,8 @@ def other_places(reference: ReferenceModel, crew: Crew, say: Say) -> tuple[list[
         try:
             found.append(find_level(there, crew))
         except (SourceError, NotEquivalent, NotAvailable) as error:
-            refused.append(_refused(reference_form(reference), there, error))
-    return found, refused
+            unfit.append(refused(reference_form(reference), error, there))
+    return found, unfit
 
 
 def everywhere(reference: ReferenceModel, tried: list[Tried], crew: Crew, say: Say) -> list[Tried]:
@@ -42,28 +40,20 @@ def everywhere(reference: ReferenceModel, tried: list[Tried], crew: Crew, say: S
     kernels may be what another provider would have known by its pieces. It comes behind the simplest recipe: whoever
     falls back to the build's own provider is better off with that."""
     places, sources = other_places(reference, crew, say)
-    sources += [Tried(reference_form(reference), place.itself, own=place) for place in places]
+    sources += [put_to_proof(reference, reference_form(reference), crew, place) for place in places]
     found = list[Tried]()
     for item in tried:
         found.append(item)
         if item.equivalence and item.equivalence.proves_something:
-            found += [_on(place, item, crew) for place in places]
+            found += [put_to_proof(reference, item.candidate, crew, _at(place, item)) for place in places]
         if item is tried[0]:
             found += sources
     return found
 
 
-def _on(place: ReferenceModel, item: Tried, crew: Crew) -> Tried:
-    own = replace(item.own, session=place.session) if item.own else place
-    try:
-        return Tried(item.candidate, prove(own, item.candidate, crew), own=own)
-    except NotAvailable as error:  # it runs some of the nodes only
-        return _refused(item.candidate, own, error)
-
-
-def _refused(candidate: Candidate, place: ReferenceModel, error: ArtifactctlError) -> Tried:
-    why = str(error).splitlines()[0][:LONGEST_REASON]
-    return Tried(replace(candidate, path=None, failure=why), own=place)
+def _at(place: ReferenceModel, item: Tried) -> ReferenceModel:
+    """With the samples of its own sizes, where it has such."""
+    return replace(item.own, session=place.session) if item.own else place
 
 
 def reference_form(reference: ReferenceModel) -> Candidate:

@@ -27,10 +27,11 @@ from artifactctl.selection import (
     useful,
     without,
 )
-from artifactctl.steps.olive import attempt
-from artifactctl.steps.verify import bounds_of, prove
+from artifactctl.steps.olive import DIED, attempt
+from artifactctl.steps.verify import bounds_of, put_to_proof
 
 WORK = 400_000_000_000  # multiplications that a search for errors may take: about half a minute
+LATE = "not tried: its time ended before the search for layers did (optimize.budget_s, or --time-limit)"
 SHORTEST_S = 1.0  # of one set, when the time is nearly over
 Entry = Mapping[str, Any]  # a layer, as backends/layers.py tells it, with its shares
 
@@ -51,11 +52,12 @@ class Made:
     """A set of layers in int8, for real."""
 
     names: tuple[str, ...]
-    path: Path | None  # None where Olive failed
+    path: Path | None  # None where Olive failed, or its model cannot be run where it should
     report: EquivalenceReport | None
     cost: Cost
     predicted: float | None = None  # its error
     dropped: tuple[str, ...] = ()  # layers that came before its last one in the order, and were to blame
+    died: str = ""  # how Olive's process ended over it: that says nothing about the set
 
     @property
     def holds(self) -> bool:
@@ -72,11 +74,11 @@ def make(question: Question, layers: Sequence[Entry], number: int = 0) -> Made:
         calibration=list(question.calibration),
     )  # fmt: skip
     if isinstance(made, str):
-        return Made(names, None, None, Cost(None, math.inf))
+        return Made(names, None, None, Cost(None, math.inf), died=made if made.startswith(DIED) else "")
     path = Path(made["path"])
-    report = prove(reference, Candidate("int8-partial", path, made["precision"]), crew)
-    if not report.outputs:  # it could not be run
-        return Made(names, path, report, Cost(None, math.inf))
+    report = put_to_proof(reference, Candidate("int8-partial", path, made["precision"]), crew).equivalence
+    if report is None or not report.outputs:  # it could not be run
+        return Made(names, path if report else None, report, Cost(None, math.inf))
     return Made(names, path, report, cost_of(map(asdict, report.outputs), bounds_of(reference.equivalence)))
 
 
@@ -104,7 +106,7 @@ class Search:
         self.order, self.tried = order, [replace(whole, predicted=order[-1].total.error)]
         self._question, self._entries, self._left = question, layers, order
         self._layers = {link.layer.name: link.layer for link in order}
-        self.late = False
+        self.cut = ""  # why it ended before it was over
 
     @property
     def promising(self) -> bool:
@@ -119,18 +121,23 @@ class Search:
         return sum(self._layers[name].share for name in item.names)
 
     def step(self) -> bool:
-        """One set more; False when nothing is left that is worth a try, or no time."""
+        """One set more; False when nothing is left that is worth a try, or it is cut."""
         if dropped := self._to_blame(self.tried[-1]):
             self._left = without(self._left, dropped)
             size: int | None = len(self.tried[-1].names) - len(dropped)
         else:
             most = useful(self._left)
             size = next_size(self._left[:most], self._known(most))
-        self.late = size is not None and self._question.clock.left <= 0
-        if size is None or self.late:
+        if size is None:
+            return False
+        if self._question.clock.left <= 0:
+            self.cut = LATE
             return False
         names = [link.layer.name for link in self._left[:size]]
         made = make(self._question, [entry for entry in self._entries if entry["name"] in names], len(self.tried))
+        if made.died:
+            self.cut = LATE if self._question.clock.left <= 0 else f"the search for layers ended early: {made.died}"
+            return False
         place = [link.layer.name for link in self.order].index(names[-1])
         dropped = [link.layer.name for link in self.order[:place] if link.layer.name not in names]
         self.tried.append(replace(made, predicted=self._left[size - 1].total.error, dropped=tuple(dropped)))

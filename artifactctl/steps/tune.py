@@ -6,20 +6,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from artifactctl.clock import Clock
 from artifactctl.crew import Crew
 from artifactctl.providers import CPU
 from artifactctl.records import Choice, ReferenceModel, Session, Tried
 from artifactctl.steps.choose import rejection
 from artifactctl.steps.contest import Contest
-from artifactctl.steps.verify import prove
+from artifactctl.steps.verify import put_to_proof
 
+SHARE = 4  # of optimize.budget_s, at least
 LEVELS = ("all", "extended", "basic")
 KNOBS = ("graph_level", "memory_pattern", "arena", "flush_denormals", "allow_spinning", "intra_op_threads")
 
 
 def tune(contest: Contest, choice: Choice) -> Choice:
-    """Every other value of every setting is proved, then timed against what is best so far."""
+    """Every other value of every setting is proved, then timed against what is best so far. It was asked for, so a
+    search that took all the time leaves some."""
     best, found = choice.chosen, list[dict[str, Any]]()
+    contest = replace(contest, clock=Clock(max(contest.clock.left, contest.clock.budget_s / SHARE)))
     for knob, value in settings(_own(contest.reference, best).session):
         if contest.clock.left <= 0:
             break
@@ -75,8 +79,8 @@ def _own(reference: ReferenceModel, item: Tried) -> ReferenceModel:
 
 
 def _proved(own: ReferenceModel, item: Tried, crew: Crew) -> Tried | None:
-    report = prove(own, item.candidate, crew)
-    return replace(item, own=own, equivalence=report) if report.proves_something else None
+    report = put_to_proof(own, item.candidate, crew).equivalence
+    return replace(item, own=own, equivalence=report) if report and report.proves_something else None
 
 
 def _with(choice: Choice, best: Tried, found: tuple[dict[str, Any], ...]) -> Choice:

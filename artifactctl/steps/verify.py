@@ -7,9 +7,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from artifactctl.crew import Crew
-from artifactctl.errors import SourceError
+from artifactctl.errors import ArtifactctlError, NotAvailable, SourceError, is_full_disk
 from artifactctl.project import Equivalence
-from artifactctl.records import Candidate, EquivalenceReport, ReferenceModel
+from artifactctl.records import Candidate, EquivalenceReport, ReferenceModel, Tried
+
+LONGEST_REASON = 300
 
 
 def bounds_of(equivalence: Equivalence) -> dict[str, Any]:
@@ -57,3 +59,21 @@ def prove(reference: ReferenceModel, candidate: Candidate, crew: Crew) -> Equiva
         )
         return replace(report, failure=failure)
     return report
+
+
+def put_to_proof(
+    reference: ReferenceModel, candidate: Candidate, crew: Crew, own: ReferenceModel | None = None
+) -> Tried:
+    """A candidate of a build, at its own place if it has one. That a provider runs only some of its nodes speaks
+    against the candidate, and ends no build."""
+    try:
+        return Tried(candidate, prove(own or reference, candidate, crew), own=own)
+    except NotAvailable as error:
+        if is_full_disk(error):
+            raise
+        return refused(candidate, error, own)
+
+
+def refused(candidate: Candidate, error: ArtifactctlError, own: ReferenceModel | None) -> Tried:
+    why = str(error).splitlines()[0][:LONGEST_REASON]
+    return Tried(replace(candidate, path=None, failure=why), own=own)

@@ -229,6 +229,7 @@ def test_an_olive_file_without_a_configuration_is_relative_to_here(cli: Cli, pro
         pytest.param('{"q": {"type": "OnnxMagic"}}', ("'OnnxMagic'", "'q'"), id="unknown"),
         pytest.param('{"q": "OnnxDynamicQuantization"}', ("'q'",), id="not-a-mapping"),
         pytest.param('{"q": {}}', ("the pass 'q' of the Olive file has no 'type'",), id="no-type"),
+        pytest.param('{"g": {"type": "GraphSurgeries"}}', ("surgeries", "required"), id="no-key"),
     ],
 )
 def test_an_olive_pass_that_nobody_knows(cli: Cli, project: Path, passes: str, names: tuple[str, ...]) -> None:
@@ -237,6 +238,15 @@ def test_an_olive_pass_that_nobody_knows(cli: Cli, project: Path, passes: str, n
         cli, project, 5, "build", "mlp.onnx", "--recipe", "olive:mine.json", names=("olive:mine.json", *names)
     )
     assert "auto" in error["hint"] or "type" in error["hint"]
+
+
+def test_a_pass_whose_package_is_missing_costs_the_others_nothing(cli: Cli, project: Path) -> None:
+    (project / "mine.json").write_text('{"passes": {"q": {"type": "IncDynamicQuantization"}}}')
+    done = cli("build", "mlp.onnx", "--recipe", "fp32", "--recipe", "olive:mine.json", "--json")
+    assert done.code == 0, done.err
+    found = {item["recipe"]: item for item in done.json["data"]["artifacts"][0]["candidates"]}
+    assert "neural-compressor" in found["olive:mine.json"]["reason"]
+    assert found["fp32"]["equivalence"]["samples"]
 
 
 def test_an_olive_file_that_gives_several_models(cli: Cli, project: Path) -> None:

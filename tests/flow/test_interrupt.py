@@ -147,6 +147,21 @@ def test_a_crash_in_the_only_recipe(project: Path) -> None:
     assert (versions(project), leftovers(project), survivors(project)) == ([], [], [])
 
 
+def test_a_crash_in_one_recipe_of_three(project: Path) -> None:
+    words = [word for name in ("fp32", "fp16", "int8-dynamic") for word in ("--recipe", name)]
+    process = start("build", "mlp.onnx", *words, "--json", cwd=project)
+    heard = hear(process, "recipe fp16: optimizing")
+    _kill_worker(process, "olive")
+    done = finish(process, heard)
+    assert done.code == 0, done.err
+    found = {item["recipe"]: item for item in done.json["data"]["artifacts"][0]["candidates"]}
+    assert found["fp32"]["equivalence"]
+    dead = [name for name, item in found.items() if "crashed with SIGKILL" in item["reason"]]
+    assert len(dead) == 1, "the others have a process of Olive too, before and after"
+    assert dead[0] in ("fp16", "int8-dynamic")
+    assert (leftovers(project), survivors(project)) == ([], [])
+
+
 @pytest.mark.parametrize("moment", ["asking the source", "recipe fp32: optimizing", "recipe fp16: proving", "timing"])
 def test_a_crash_of_the_runtime_is_never_the_death_of_the_tool(project: Path, moment: str) -> None:
     """What was lost is an error with a name, or a recipe that is rejected; either way nothing half-made is left."""

@@ -133,15 +133,77 @@ def test_a_provider_that_runs_a_part_only_is_no_place(
     graph = helper.make_graph(nodes, "line", values, answers, [weights])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "line.onnx")
-    entry = {"source": {"onnx": "line.onnx"}, "optimize": {"recipes": ["fp32"]}, "providers": ["cpu", "openvino"]}
-    config = {"schema_version": 1, "models": {"line": entry}}
-    (tmp_path / "artifactctl.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    env = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(build_packages)])}
-    done = run_cli("build", "--json", cwd=tmp_path, env=env, python=provider_python("openvino"))
-    assert done.code == 0, done.err
-    found = [item for item in done.json["data"]["artifacts"][0]["candidates"] if item["provider"] == "openvino"]
+    entry = {"optimize": {"recipes": ["fp32"]}, "providers": ["cpu", "openvino"]}
+    candidates = on_openvino(tmp_path, "line", entry, provider_python, build_packages)
+    found = [item for item in candidates if item["provider"] == "openvino"]
     assert found
     assert all(item["status"] == "rejected" and "CPUExecutionProvider" in item["reason"] for item in found)
+
+
+def on_openvino(
+    place: Path, name: str, entry: dict[str, Any], provider_python: Callable[[str], Path], packages: Path
+) -> list[dict[str, Any]]:
+    """The candidates of a build of NAME.onnx there."""
+    entry = {"source": {"onnx": f"{name}.onnx"}, "latency": {"budget_s": 2}} | entry
+    config = {"schema_version": 1, "models": {name: entry}}
+    (place / "artifactctl.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    env = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(packages)])}
+    done = run_cli("build", "--json", cwd=place, env=env, python=provider_python("openvino"))
+    assert done.code == 0, done.err
+    found: list[dict[str, Any]] = done.json["data"]["artifacts"][0]["candidates"]
+    return found
+
+
+def test_a_recipe_that_its_provider_runs_in_part_ends_no_build(
+    provider_python: Callable[[str], Path], build_packages: Path, tmp_path: Path
+) -> None:
+    """OpenVINO runs an LSTM, and not the one of ONNX Runtime's that int8 makes of it."""
+    rng = np.random.default_rng(0)
+    weights = [
+        numpy_helper.from_array(rng.standard_normal(shape, np.float32) / 4, name)
+        for name, shape in (("w", (1, 64, 16)), ("r", (1, 64, 16)))
+    ]
+    node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=16)
+    values, answers = (
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)]
+        for name, shape in (("x", [4, 1, 16]), ("y", [4, 1, 1, 16]))
+    )
+    graph = helper.make_graph([node], "lstm", values, answers, weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "lstm.onnx")
+    entry = {"optimize": {"recipes": ["int8-dynamic-all"]}, "providers": ["openvino"]}
+    recipe, source = on_openvino(tmp_path, "lstm", entry, provider_python, build_packages)
+    assert (recipe["status"], source["status"]) == ("rejected", "chosen")
+    assert "CPUExecutionProvider" in recipe["reason"]
+
+
+def test_a_side_that_never_ran_is_proved_nowhere(
+    provider_python: Callable[[str], Path], build_packages: Path, tmp_path: Path
+) -> None:
+    """What keeps a recipe from being chosen keeps the source on another provider from it too."""
+    rng = np.random.default_rng(0)
+    stored = {name: rng.standard_normal((64, 64), np.float32) / 8 for name in ("w", "v")} | {"most": np.float32(1e9)}
+
+    def side(name: str, weight: str) -> onnx.GraphProto:
+        node, value = helper.make_node("MatMul", ["x", weight], [name]), onnx.ValueInfoProto(name=name)
+        value.type.tensor_type.elem_type = TensorProto.FLOAT
+        return helper.make_graph([node], name, [], [value])
+
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["largest"], keepdims=0),
+        helper.make_node("Greater", ["largest", "most"], ["loud"]),
+        helper.make_node("If", ["loud"], ["y"], then_branch=side("a", "w"), else_branch=side("b", "v")),
+    ]
+    values, answers = ([helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 64])] for name in ("x", "y"))
+    tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in stored.items()]
+    graph = helper.make_graph(nodes, "branch", values, answers, tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "branch.onnx")
+    entry = {"optimize": {"recipes": ["slim"]}, "providers": ["cpu", "openvino"]}
+    candidates = on_openvino(tmp_path, "branch", entry, provider_python, build_packages)
+    (there,) = [item for item in candidates if item["provider"] == "openvino"]
+    assert (there["recipe"], there["status"]) == ("source", "rejected")
+    assert "one side of the branch on 'loud' never ran" in there["reason"]
 
 
 def test_a_build_without_it_is_of_what_is_here(there: Path, cli: Cli, tmp_path: Path) -> None:

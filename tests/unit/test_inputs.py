@@ -9,7 +9,7 @@ import pytest
 from artifactctl import folder
 from artifactctl.errors import ArtifactctlError, ConfigError, SourceError
 from artifactctl.inputs import check_files, config_digest, data_files, declared_files, differences, is_unchanged
-from artifactctl.project import Bound, Data, Equivalence, InputSpec, Latency, ModelConfig, OwnTerms, Source
+from artifactctl.project import Bound, Budgets, Data, Equivalence, InputSpec, Latency, ModelConfig, OwnTerms, Source
 
 TORCH = ModelConfig(
     "m",
@@ -101,6 +101,10 @@ def test_a_changed_or_missing_file_is_seen(root: Path, name: str) -> None:
         {"equivalence": Equivalence(outputs={"y": Bound(1e-2)})},
         {"source": replace(TORCH.source, opset=19)},
         {"license": "MIT"},
+        {"budgets": Budgets(load=None)},
+        {"budgets": Budgets(size_mb=5)},
+        {"budgets": Budgets(memory_mb=50)},
+        {"budget_s": 600.0},
     ],
 )
 def test_a_changed_configuration_is_seen(root: Path, changes: dict[str, Any]) -> None:
