@@ -19,6 +19,7 @@ _BETWEEN = {"Add", "Mul", "Div", "Sub", "Where", "Cast", "Identity", "Dropout", 
 _BETWEEN |= {"Squeeze", "Unsqueeze"}
 _WHOLE = ("Attention", "MultiHeadAttention", "GroupQueryAttention")
 _PRODUCERS = {"tf2onnx": "bert_tf", "keras2onnx": "bert_keras"}  # they write attention in other words
+LARGE_BYTES = 1_500_000_000  # six times this is more than most machines have
 _NEAR = 6  # nodes between the product of queries and keys and its Softmax
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +36,7 @@ def recipe_facts(path: str) -> dict[str, Any]:
     return {
         "precision": whole["precision"],
         "external_data": whole["external_data"],
-        "large": graph.stored_size(model) > graph.EXTERNAL_OVER_BYTES,
+        "large": graph.stored_size(model) > LARGE_BYTES,
         "weighted": dict(Counter(node.op_type for node in model.graph.node if weight_of(node, weights))),
         "free": [f"{size or f'{name}:{axis}'}" for name, axis, size in free if not isinstance(size, int)],
         "inputs": inputs,
