@@ -157,18 +157,22 @@ def on_openvino(
 def test_a_recipe_that_its_provider_runs_in_part_ends_no_build(
     provider_python: Callable[[str], Path], build_packages: Path, tmp_path: Path
 ) -> None:
-    """OpenVINO runs an LSTM, and not the one of ONNX Runtime's that int8 makes of it."""
-    rng = np.random.default_rng(0)
-    weights = [
-        numpy_helper.from_array(rng.standard_normal(shape, np.float32) / 4, name)
-        for name, shape in (("w", (1, 64, 16)), ("r", (1, 64, 16)))
+    """OpenVINO runs an LSTM, and not the one of ONNX Runtime's that int8 makes of it (nor any graph of three nodes)."""
+    rng, sizes = np.random.default_rng(0), {"w": (1, 64, 16), "r": (1, 64, 16), "m": (16, 8)}
+    tensors = [numpy_helper.from_array(rng.standard_normal(size, np.float32) / 4, key) for key, size in sizes.items()]
+    tensors.append(numpy_helper.from_array(np.array([1], np.int64), "axes"))
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["steps"], perm=[1, 0, 2]),
+        helper.make_node("LSTM", ["steps", "w", "r"], ["s"], hidden_size=16),
+        helper.make_node("Squeeze", ["s", "axes"], ["q"]),
+        helper.make_node("Transpose", ["q"], ["rows"], perm=[1, 0, 2]),
+        helper.make_node("MatMul", ["rows", "m"], ["v"]),
+        helper.make_node("Tanh", ["v"], ["y"]),
     ]
-    node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=16)
     values, answers = (
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)]
-        for name, shape in (("x", [4, 1, 16]), ("y", [4, 1, 1, 16]))
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4, size])] for name, size in (("x", 16), ("y", 8))
     )
-    graph = helper.make_graph([node], "lstm", values, answers, weights)
+    graph = helper.make_graph(nodes, "lstm", values, answers, tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.save(model, tmp_path / "lstm.onnx")
     entry = {"optimize": {"recipes": ["int8-dynamic-all"]}, "providers": ["openvino"]}
