@@ -36,7 +36,7 @@ def first_departure(
     common = [name for node in other.graph.node for name in node.output if name and name in made and sizes.get(name, 1)]
     errors = {value.name: 0.0 for value in other.graph.input if value.name in feeds}
     compared = 0
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=Path(bad).parent) as folder:
         left = Exposed(one, Path(good), Path(folder) / "good", core.as_written(settings), feeds)
         right = Exposed(other, Path(bad), Path(folder) / "bad", settings, feeds)
         for names in chunks(common, sizes):

@@ -69,11 +69,12 @@ def put_to_proof(
     try:
         return Tried(candidate, prove(own or reference, candidate, crew), own=own)
     except NotAvailable as error:
-        if is_full_disk(error):
-            raise
         return refused(candidate, error, own)
 
 
 def refused(candidate: Candidate, error: ArtifactctlError, own: ReferenceModel | None) -> Tried:
+    """With the reason; a full disk speaks against nobody, and goes on."""
+    if is_full_disk(error):
+        raise error
     why = str(error).splitlines()[0][:LONGEST_REASON]
     return Tried(replace(candidate, path=None, failure=why), own=own)
