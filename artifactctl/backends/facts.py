@@ -11,7 +11,6 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from artifactctl.backends import graph, saturation
-from artifactctl.backends.external import load_external
 from artifactctl.backends.tensors import constant_of, listed_as_inputs
 
 WEIGHTED = {"MatMul": 1, "Gemm": 1, "Conv": 1, "ConvTranspose": 1, "Gather": 0, "LSTM": 1, "GRU": 1}
@@ -122,14 +121,13 @@ def _model_type(model: ModelProto, inputs: list[dict[str, Any]]) -> str:
 def would_saturate(path: str) -> list[str]:
     """Layers whose weights could saturate once they are int8: symmetric, each output channel with its own scale."""
     file = Path(path)
-    model = graph.load(file, with_data=False)
-    load_external(model, file)
+    model = graph.load_light(file)
     weights = float_weights(model)
     found = []
     for node in model.graph.node:
         name = weight_of(node, weights)
         if name and node.op_type in ("MatMul", "Gemm", "Conv"):
-            orders = saturation.rows_of(node, numpy_helper.to_array(weights[name]))
+            orders = saturation.rows_of(node, numpy_helper.to_array(weights[name], base_dir=str(file.parent)))
             if any(saturation.count(_steps(rows))[0] for rows in orders):
                 found.append(node.name or node.output[0])
     return found
