@@ -17,9 +17,9 @@ from artifactctl.copies import copy
 from artifactctl.errors import SourceError
 from artifactctl.portability import tied_to
 
-# protobuf ends at 2 GiB, and whoever writes a file of it holds it four times: what is made of a model of that size, in
-# narrower numbers, must not take more than the model itself
-EXTERNAL_OVER_BYTES = 700_000_000
+# protobuf ends at 2 GiB, and writing a file of it holds it four times, over 512 MB more: what is made of a large model
+# in narrower numbers must not take more than the model itself
+EXTERNAL_OVER_BYTES = 500_000_000
 DATA_SUFFIX = ".data"
 SMALL_BYTES = 1 << 20  # of external data that may say something about sizes and limits
 MOST_BYTES = 1 << 31  # what protobuf can hold
