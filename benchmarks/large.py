@@ -1,10 +1,11 @@
 """What a model of 3 GB costs in memory: python benchmarks/large.py [--mb 3000] [--source KIND] [--recipe R]
 
-A model of dense layers is built with the fp32 recipe, or with another one, and the peak of every process is printed:
-what it holds itself, and with the pages of files that it maps, which are the system's cache and not counted. The source
-is a file with external data, or what the build exports: a factory of torch, the same with weights in a .pt file, a
-TorchScript file, a .pt2. Bars: all processes together inside 24 GB at every moment; each one but that of the passes at
-most 1.3 times the model. Linux only. Exits with 1 when a bar is missed.
+A model of dense layers is built with the fp32 recipe, or with another one (int8-partial needs a wider bound: --max-abs
+0.2), and the peak of every process is printed: what it holds itself, and with the pages of files that it maps, which
+are the system's cache and not counted. The source is a file with external data, or what the build exports: a factory of
+torch, the same with weights in a .pt file, a TorchScript file, a .pt2. Bars: all processes together inside 24 GB at
+every moment; each one but that of the passes at most 1.3 times the model. Linux only. Exits with 1 when a bar is
+missed.
 """
 
 from __future__ import annotations
@@ -64,12 +65,16 @@ def main() -> int:
     parser.add_argument("--place", metavar="DIR", help="a disk with ten times the size  [default: the temporary one]")
     parser.add_argument("--source", choices=("onnx", *SOURCES), default="onnx", help="[default: onnx]")
     parser.add_argument("--recipe", default="fp32", help="[default: fp32]")
+    parser.add_argument("--max-abs", type=float, default=1e-3, help="the bound  [default: 1e-3]")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=asked.place) as name:
         place = Path(name).resolve()
         config = write_file(place, asked.mb) if asked.source == "onnx" else write_source(place, asked.mb, asked.source)
-        (place / "artifactctl.yaml").write_text(config + "    latency: {budget_s: 5}\n", encoding="utf-8")
+        config += f"    latency: {{budget_s: 5}}\n    equivalence: {{max_abs: {asked.max_abs!r}}}\n"
+        (place / "artifactctl.yaml").write_text(config, encoding="utf-8")
         seen = {"build": command(place, "build", "large", "--no-cache", "--recipe", asked.recipe)}
+        said = (place / "log.txt").read_text(encoding="utf-8").splitlines()
+        print("\n".join(line for line in said if line.startswith(f"{asked.recipe} ")), flush=True)
         artifact = place / "artifacts" / "large" / "artifact_v1"
         size_mb = (artifact / "model_opt.onnx.data").stat().st_size / 1e6
         seen["verify"] = command(place, "verify", artifact)

@@ -31,14 +31,17 @@ def first_departure(
     None when no common value leaves the bound, or when nothing could be compared.
     """
     feeds, limit = read_sample(Path(sample))["inputs"], bounds["default"].get("max_abs") or 1e-3
-    one, other = graph.load_light(Path(good)), graph.load_light(Path(bad))
-    made, sizes = {name for node in one.graph.node for name in node.output}, sizes_of(one, feeds)
-    common = [name for node in other.graph.node for name in node.output if name and name in made and sizes.get(name, 1)]
-    errors = {value.name: 0.0 for value in other.graph.input if value.name in feeds}
-    compared = 0
     with tempfile.TemporaryDirectory(dir=Path(bad).parent) as folder:
-        left = Exposed(one, Path(good), Path(folder) / "good", core.as_written(settings), feeds)
-        right = Exposed(other, Path(bad), Path(folder) / "bad", settings, feeds)
+        (one, first), (other, second) = (
+            _light(Path(path), Path(folder) / place) for path, place in ((good, "one"), (bad, "other"))
+        )
+        made, sizes = {name for node in one.graph.node for name in node.output}, sizes_of(one, feeds)
+        values = [name for node in other.graph.node for name in node.output if name]
+        common = [name for name in values if name in made and sizes.get(name, 1)]
+        errors = {value.name: 0.0 for value in other.graph.input if value.name in feeds}
+        compared = 0
+        left = Exposed(one, first, Path(folder) / "good", core.as_written(settings), feeds)
+        right = Exposed(other, second, Path(folder) / "bad", settings, feeds)
         for names in chunks(common, sizes):
             expected, found = left.values(names), right.values(names)
             for name in names:
@@ -48,6 +51,16 @@ def first_departure(
                     if not errors[name] <= (limit if expected[name].dtype.kind == "f" else 0):
                         return _blame(other.graph, name, errors) | {"common": compared}
     return None
+
+
+def _light(path: Path, place: Path) -> tuple[onnx.ModelProto, Path]:
+    """The model and its file. One that is large by itself is laid out with its data beside it: it is written anew for
+    every question, and with its data inside that would hold it several times over."""
+    if path.stat().st_size > graph.EXTERNAL_OVER_BYTES:
+        place.mkdir()
+        graph.save_light(graph.load_light(path), path, place / "model.onnx")
+        path = place / "model.onnx"
+    return graph.load_light(path), path
 
 
 def _blame(model: onnx.GraphProto, name: str, errors: dict[str, float]) -> dict[str, Any]:

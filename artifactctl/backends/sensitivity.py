@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from artifactctl.backends import core, graph
 from artifactctl.backends.proof import read_sample
@@ -51,10 +51,10 @@ def _switched(
     settings: dict[str, Any],
     bounds: dict[str, Any],
 ) -> Iterator[Asked]:
-    with tempfile.TemporaryDirectory() as folder:
-        model = Switched(graph.load(Path(plain)), graph.load(Path(quantized)), layers)
+    with tempfile.TemporaryDirectory(dir=Path(plain).parent) as folder:
+        model = Switched(graph.load_light(Path(plain)), graph.load(Path(quantized)), layers)
         file = Path(folder) / "switched.onnx"
-        graph.save(model.proto, file)
+        graph.save_light(model.proto, Path(plain), file)
         yield Asked(model, core.open_session(file, core.as_written(settings)), samples, bounds)
 
 
@@ -115,41 +115,33 @@ class Switched:
             {name: activations[name] for name in activations if name in used},
             {name: weights[name] for name in weights if name in used},
         )
+        self._stored.clear()  # and with it the quantized model
 
     def switches(self, names: list[str]) -> Array:
         flags = np.zeros(max(1, len(self._places)), np.bool_)
         flags[[self._places[value] for name in names for value in self._touched[name]]] = True
         return flags
 
-    def _activations(self, quantized: ModelProto) -> dict[str, list[TensorProto]]:
-        """Scale and zero point by the name that the value has in the float model."""
+    def _activations(self, quantized: ModelProto) -> dict[str, list[str]]:
+        """Names of scale and zero point by the name that the value has in the float model."""
         return {
-            node.input[0].removesuffix(OUTPUT_SUFFIX): [self._stored[name] for name in node.input[1:3]]
+            node.input[0].removesuffix(OUTPUT_SUFFIX): list(node.input[1:3])
             for node in quantized.graph.node
             if node.op_type == "QuantizeLinear" and all(name in self._stored for name in node.input[1:3])
         }
 
-    def _weights(self, quantized: ModelProto, plain: ModelProto) -> dict[str, Array]:
-        """What int8 makes of each weight."""
+    def _weights(self, quantized: ModelProto, plain: ModelProto) -> dict[str, NodeProto]:
+        """What makes floats of the int8 of each weight."""
         makers = {node.output[0]: node for node in quantized.graph.node if node.op_type == "DequantizeLinear"}
         names = {node.name: node.input[1] for node in plain.graph.node if len(node.input) > 1}
         return {
-            names[node.name]: self._dequantized(makers[node.input[1]])
+            names[node.name]: makers[node.input[1]]
             for node in quantized.graph.node
             if len(node.input) > 1 and node.name in names and node.input[1] in makers
             if makers[node.input[1]].input[0] in self._stored
         }
 
-    def _dequantized(self, node: NodeProto) -> Array:
-        steps, scale, zero = (numpy_helper.to_array(self._stored[name]) for name in node.input[:3])
-        axis = next((item.i for item in node.attribute if item.name == "axis"), 1)
-        if scale.ndim:
-            shape = [-1 if place == axis % steps.ndim else 1 for place in range(steps.ndim)]
-            scale, zero = scale.reshape(shape), zero.reshape(shape)
-        found: Array = (steps.astype(np.float32) - zero.astype(np.float32)) * scale
-        return found.astype(np.float32)
-
-    def _insert(self, activations: dict[str, list[TensorProto]], weights: dict[str, Array]) -> None:
+    def _insert(self, activations: dict[str, list[str]], weights: dict[str, NodeProto]) -> None:
         """The float value gets another name, and what its switch gives takes its own: nothing else has to change."""
         body = self.proto.graph
         initializers = {tensor.name for tensor in body.initializer}
@@ -174,28 +166,45 @@ class Switched:
         body.input.extend(inputs)
         body.input.append(helper.make_tensor_value_info(SWITCHES, TensorProto.BOOL, [max(1, len(self._places))]))
 
-    def _weight_switch(self, name: str, narrow: Array) -> list[NodeProto]:
-        self.proto.graph.initializer.append(numpy_helper.from_array(narrow, f"{name}~int8"))
-        return [*self._switch(name), helper.make_node("Where", [f"{name}~on", f"{name}~int8", f"{name}~float"], [name])]
-
-    def _activation_switch(self, name: str, steps: list[TensorProto]) -> list[NodeProto]:
-        about = []
-        for tensor, kind in zip(steps, ("scale", "zero"), strict=True):
-            kept = TensorProto.FromString(tensor.SerializeToString())
-            kept.name = f"{name}~{kind}"
-            about.append(kept.name)
-            self.proto.graph.initializer.append(kept)
+    def _weight_switch(self, name: str, maker: NodeProto) -> list[NodeProto]:
+        """Only one of the two forms is made, when it is needed: a large model is not held twice."""
+        narrow = NodeProto.FromString(maker.SerializeToString())
+        del narrow.input[:], narrow.output[:]
+        narrow.input.extend(self._kept(name, list(zip(maker.input, ("steps", "scale", "zero"), strict=False))))
+        narrow.output.append(f"{name}~int8")
+        wide = helper.make_node("Identity", [f"{name}~float"], [f"{name}~same"])
         return [
             *self._switch(name),
-            helper.make_node("QuantizeLinear", [f"{name}~float", *about], [f"{name}~steps"]),
-            helper.make_node("DequantizeLinear", [f"{name}~steps", *about], [f"{name}~int8"]),
+            helper.make_node(
+                "If", [f"{name}~on"], [name], then_branch=_branch(narrow), else_branch=_branch(wide)
+            ),
+        ]  # fmt: skip
+
+    def _activation_switch(self, name: str, about: list[str]) -> list[NodeProto]:
+        kept = self._kept(name, list(zip(about, ("scale", "zero"), strict=True)))
+        return [
+            *self._switch(name),
+            helper.make_node("QuantizeLinear", [f"{name}~float", *kept], [f"{name}~steps"]),
+            helper.make_node("DequantizeLinear", [f"{name}~steps", *kept], [f"{name}~int8"]),
             helper.make_node("Where", [f"{name}~on", f"{name}~int8", f"{name}~float"], [name]),
         ]
+
+    def _kept(self, name: str, tensors: list[tuple[str, str]]) -> list[str]:
+        """Tensors of the quantized model, under names of their own."""
+        for stored, kind in tensors:
+            kept = self.proto.graph.initializer.add()
+            kept.CopyFrom(self._stored[stored])
+            kept.name = f"{name}~{kind}"
+        return [f"{name}~{kind}" for _, kind in tensors]
 
     def _switch(self, name: str) -> Iterator[NodeProto]:
         place = self._places.setdefault(name, len(self._places))
         self.proto.graph.initializer.append(numpy_helper.from_array(np.array(place, np.int64), f"{name}~place"))
         yield helper.make_node("Gather", [SWITCHES, f"{name}~place"], [f"{name}~on"])
+
+
+def _branch(node: NodeProto) -> GraphProto:
+    return helper.make_graph([node], "branch", [], [onnx.ValueInfoProto(name=node.output[0])])
 
 
 def _values_of(model: ModelProto, layers: list[dict[str, Any]]) -> Iterator[list[str]]:

@@ -17,7 +17,6 @@ from artifactctl.steps.optimize import stages_of
 from artifactctl.steps.verify import bounds_of
 
 KEEP_BYTES = 500_000_000  # larger rejected models are not kept
-LARGE_BYTES = 1_500_000_000  # of larger sources two forms side by side would take more than the model itself
 
 
 def explain(reference: ReferenceModel, tried: Tried, scratch: Path, crew: Crew) -> Tried:
@@ -107,7 +106,5 @@ def _culprit(reference: ReferenceModel, tried: Tried, scratch: Path, crew: Crew)
         return None
     good, bad = stages.model_after(broken - 1), stages.model_after(broken)
     keys = ("operator", "node", "output", "error")
-    if reference.size_bytes > LARGE_BYTES:
-        return {"pass": stages.labels[broken - 1]} | dict.fromkeys(keys)
     node = crew.ask("runner", "first_departure", good=str(good), bad=str(bad), sample=str(sample), **common)
     return {"pass": stages.labels[broken - 1]} | {key: node[key] if node else None for key in keys}

@@ -14,7 +14,7 @@ from typing import Any
 from artifactctl.errors import NotAvailable, SourceError
 from artifactctl.records import EquivalenceReport
 from artifactctl.selection import AIM, ROOM, Cost, Link, cost_of, layer_of, useful
-from artifactctl.steps.measure import sample_of
+from artifactctl.steps.measure import CHOICE_LIMIT, Duel, Terms, fight, report_of, sample_of
 from artifactctl.steps.trials import WORK, Made, Question, Search, make, nodes_of, switched
 from artifactctl.steps.verify import bounds_of
 
@@ -24,7 +24,7 @@ FEWEST_LAYERS = 8
 CONVERSION = 64  # multiplications that int8 could have spared in the time that an element takes to int8 or back
 NEEDLESS = "does not apply: no layer multiplies enough to make up for converting its values to int8 and back"
 LONGEST_NAME = 60  # of a layer in a sentence
-PROFILE_S, MOST_RUNS = 1.0, 300  # for each set
+ROUNDS, PAIR_S = 2, 60.0  # of pairs for each set, and how long one of them may take
 WATCHED = 2  # samples of each kind: to calibrate with, and where int8 was worst
 
 
@@ -146,10 +146,9 @@ def _layer_entry(link: Link) -> dict[str, Any]:
 
 
 def _points(question: Question, search: Search) -> list[dict[str, Any]]:
-    """By size; the speed-up is of medians of profiled runs in turn, and judges nothing."""
+    """By size; the speed-up is of a few rounds of pairs, and judges nothing."""
     made = sorted((item for item in search.tried if item.path), key=lambda item: (len(item.names), len(item.dropped)))
-    runs = {item.path: None for item in made if item.path and item.report and item.report.outputs}
-    speeds = dict(zip(runs, _speed_ups(question, list(runs)), strict=True))
+    runs = {item.path for item in made if item.path and item.report and item.report.outputs}
     return [
         {
             "layers": len(item.names),
@@ -159,25 +158,21 @@ def _points(question: Question, search: Search) -> list[dict[str, Any]]:
             "max_error": item.cost.error,
             "holds": item.holds,
             "chosen": item is search.best,
-            "speed_up": speeds.get(item.path) if item.path else None,
+            "speed_up": _speed_up(question, item.path) if item.path in runs else None,
         }
         for item in made
     ]
 
 
-def _speed_ups(question: Question, paths: Sequence[Path]) -> list[float | None]:
-    reference, crew = question.reference, question.crew
-    models = [{"path": str(path), "settings": asdict(reference.session)} for path in (reference.path, *paths)]
-    asked = {"models": models, "inputs": str(sample_of(reference)), "seconds": PROFILE_S}
-    prefix, runs = str(question.scratch / "profile" / "set"), None
+def _speed_up(question: Question, path: Path) -> float | None:
+    reference = question.reference
+    terms = Terms(CHOICE_LIMIT, reference.source.config.latency.confidence, PAIR_S)
+    duel = Duel(
+        path, reference.path, sample_of(reference), reference.session, reference.seed, terms, most_rounds=ROUNDS
+    )  # fmt: skip
     try:
-        for _ in range(2):  # the first tells how many runs fit into the time
-            found = crew.ask("runner", "profile_models", runs=runs, prefix=prefix, **asked)
-            runs = int(1e6 * PROFILE_S / max(1, *(entry["run_us"] for entry in found)))
-            if runs <= found[0]["runs"]:
-                break
-            runs = min(runs, MOST_RUNS)
+        rounds, seconds = fight(duel, question.crew)
     except (SourceError, NotAvailable):
-        return [None] * len(paths)
-    source, *others = (entry["run_us"] for entry in found)
-    return [source / other if other else None for other in others]
+        return None
+    ratio = report_of(terms, reference.session.provider, rounds, seconds, (0, 0)).ratio
+    return 1 / ratio if ratio else None

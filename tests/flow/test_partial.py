@@ -65,6 +65,7 @@ def test_the_fragile_layer_stays_float(cli: Cli, tmp_path: Path) -> None:
     assert [entry["name"] for entry in curve["layers"]] == ["first", "fragile"]  # the product is too small to matter
     told = [(point["layers"], point["holds"], point["chosen"]) for point in curve["points"]]
     assert told == [(1, True, True), (2, False, False)]
+    assert all(point["speed_up"] > 0 for point in curve["points"])
     assert "<circle" in (path / folder.PLOT).read_text()
     assert f"]({folder.PLOT})" in (path / "README.md").read_text()
     assert cli("check", path).code == 0

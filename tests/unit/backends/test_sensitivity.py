@@ -111,20 +111,41 @@ def test_with_every_switch_off_it_is_the_float_model(plain: str, tmp_path: Path,
     assert np.array_equal(given, answer(onnx.load(plain), tmp_path / "p.onnx", feeds))
 
 
-def test_the_fragile_layer_comes_last(plain: str, tmp_path: Path, feeds: dict[str, Array]) -> None:
+def asked_of(plain: str, tmp_path: Path, feeds: dict[str, Array]) -> dict[str, Any]:
     layers = found_layers(plain, tmp_path, feeds)
     total = sum(layer["multiplications"] for layer in layers)
     free = {"reads": 0.0, "writes": 0.0}
     shared = [layer | free | {"share": layer["multiplications"] / total} for layer in layers]
     quantized(plain, feeds, layers)
     asked = {"plain": plain, "quantized": str(tmp_path / "q.onnx"), "layers": shared, "bounds": BOUNDS}
-    asked |= {"samples": [sampled(tmp_path, feeds)], "settings": SETTINGS}
+    return asked | {"samples": [sampled(tmp_path, feeds)], "settings": SETTINGS}
+
+
+def test_weights_that_lie_beside_the_model(plain: str, tmp_path: Path, feeds: dict[str, Array]) -> None:
+    """Of either form; nothing of the search is left there."""
+    asked = asked_of(plain, tmp_path, feeds)
+    beside = dict.fromkeys(("plain", "quantized"), "")
+    for form in beside:
+        place = tmp_path / form
+        place.mkdir()
+        beside[form] = str(place / "model.onnx")
+        onnx.save_model(
+            onnx.load(asked[form]), beside[form], save_as_external_data=True, location="model.onnx.data",
+            size_threshold=0,
+        )  # fmt: skip
+    assert layer_errors(**asked | beside) == layer_errors(**asked)
+    for form in beside:
+        assert {file.name for file in (tmp_path / form).iterdir()} == {"model.onnx", "model.onnx.data"}
+
+
+def test_the_fragile_layer_comes_last(plain: str, tmp_path: Path, feeds: dict[str, Array]) -> None:
+    asked = asked_of(plain, tmp_path, feeds)
     found = layer_errors(**asked)
     assert found[-1]["name"] == "fragile"
     assert found[-1]["error"] > 5 * max(entry["error"] for entry in found[:-1])
     assert [entry["strain"] for entry in found] == [pytest.approx(entry["error"] / 1e-3) for entry in found]
     assert found[-1]["total_error"] >= found[-1]["error"]
-    everything, error = [layer["name"] for layer in layers], found[-1]["total_error"]
+    everything, error = [layer["name"] for layer in asked["layers"]], found[-1]["total_error"]
     wide = asked | {"bounds": {"default": {"max_abs": 2 * max(entry["error"] for entry in found[:-1])}, "outputs": {}}}
     assert worst_layers(failed=everything, strain=error / wide["bounds"]["default"]["max_abs"], **wide) == ["fragile"]
     assert worst_layers(failed=everything, strain=error / 1e-9, **asked) == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,8 @@ import pytest
 from artifactctl.clock import Clock
 from artifactctl.records import Tried
 from artifactctl.steps.contest import Contest
-from tests.unit.steps.test_choose import tried
+from tests.unit.steps.test_choose import SOURCE, tried, verdicts, with_numbers
+from tests.unit.steps.test_reuse import reference
 
 SMALL, LARGE = {"x": (1, 3)}, {"x": (64, 3)}
 
@@ -42,3 +45,52 @@ def test_a_ratio_at_other_sizes_proves_nothing(contest: Contest) -> None:
 
 def test_of_two_shapes_none_is_the_better(contest: Contest) -> None:
     assert not contest._better(at(FAST, SMALL), at(SLOW, LARGE))
+
+
+class Told(Contest):
+    """A contest whose times are given; what is timed again loads as `loads` says."""
+
+    loads: tuple[float, float]
+    timed: list[str]
+
+    def _measured(self, tried: list[Tried]) -> list[Tried]:
+        return list(tried)
+
+    def against_the_source(self, item: Tried, budget_s: float, lost_above: float | None = None) -> Tried:
+        self.timed.append(item.candidate.recipe)
+        return with_numbers(item, load=self.loads)
+
+
+def told(place: Path, loads: tuple[float, float]) -> Told:
+    nobody: Any = None
+    found = Told(reference(place), Clock(math.inf), nobody, lambda line: None)
+    found.loads, found.timed = loads, []
+    return found
+
+
+# it was behind slim, and so its load was not timed; slim then lost by its own
+FIRST, BEHIND = with_numbers(tried("fp32", 0.98, 1.0)), tried("peephole", 0.7, 0.8)
+LOST = with_numbers(tried("slim", 0.5, 0.6), load=(1.2, 1.4))
+
+
+def test_a_model_whose_load_is_not_known_is_timed_before_it_is_taken(tmp_path: Path) -> None:
+    contest = told(tmp_path, (0.9, 1.0))
+    choice = contest.choose([FIRST, LOST, BEHIND], SOURCE)
+    assert contest.timed == ["peephole"]
+    assert verdicts(choice) == {"fp32": "eligible", "slim": "rejected", "peephole": "chosen", "source": "eligible"}
+    assert choice.chosen.latency is not None
+    assert choice.chosen.latency.load is not None
+
+
+def test_one_that_then_loads_slower_is_not_taken(tmp_path: Path) -> None:
+    contest = told(tmp_path, (1.2, 1.4))
+    choice = contest.choose([FIRST, LOST, BEHIND], SOURCE)
+    assert contest.timed == ["peephole"]
+    assert verdicts(choice) == {"fp32": "chosen", "slim": "rejected", "peephole": "rejected", "source": "eligible"}
+    assert choice.tried[2].reason.startswith("slower to load than the source")
+
+
+def test_what_is_known_is_not_timed_again(tmp_path: Path) -> None:
+    contest = told(tmp_path, (9.0, 9.0))
+    assert contest.choose([FIRST, with_numbers(BEHIND)], SOURCE).chosen.candidate.recipe == "peephole"
+    assert contest.timed == []

@@ -1,9 +1,16 @@
-"""Which passes of a recipe a model goes without."""
+"""Which passes of a recipe a model goes without, and what becomes of a recipe that cannot be prepared."""
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
+from artifactctl.crew import Crew
 from artifactctl.recipes import RECIPES
-from artifactctl.steps.optimize import left_out
+from artifactctl.steps.ingredients import Kitchen, Pantry
+from artifactctl.steps.optimize import _run_passes, left_out
+from tests.conftest import MODELS
+from tests.unit.steps.test_reuse import PLAN, reference
 
 
 def labels(*, large: bool, elsewhere: list[str]) -> list[str]:
@@ -20,3 +27,20 @@ def test_a_large_model_goes_without_what_holds_it_many_times() -> None:
 
 def test_fusions_for_the_cpu_are_left_out_elsewhere() -> None:
     assert labels(large=False, elsewhere=["openvino"]) == ["ONNX Runtime extended graph optimization"]
+
+
+def test_a_recipe_that_cannot_be_prepared_is_a_value(tmp_path: Path) -> None:
+    """Its samples cannot be read: no build ends over that, and Olive is not asked."""
+    shutil.copy(MODELS / "fragile.onnx", tmp_path / "m.onnx")
+    (tmp_path / "0.npz").write_bytes(b"no samples")
+    found = reference(tmp_path, plan=PLAN | {"entries": {"0": {"set": "0"}}})
+    with Crew() as crew, crew.working_in(tmp_path, tmp_path, None):
+        pantry = Pantry({"external_data": False})
+        candidate = _run_passes(Kitchen(found, pantry, tmp_path / "scratch", crew), "fp16-mixed")
+    assert candidate.path is None
+    assert candidate.broken
+    assert not candidate.died
+    assert candidate.failure is not None
+    label = RECIPES["fp16-mixed"].passes[0].label
+    assert candidate.failure.startswith(f"{label} cannot be prepared: the model cannot be used (node_extremes)")
+    assert str(tmp_path) not in candidate.failure
