@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from artifactctl.errors import NotAvailable, SourceError
@@ -148,7 +147,6 @@ def _layer_entry(link: Link) -> dict[str, Any]:
 def _points(question: Question, search: Search) -> list[dict[str, Any]]:
     """By size; the speed-up is of a few rounds of pairs, and judges nothing."""
     made = sorted((item for item in search.tried if item.path), key=lambda item: (len(item.names), len(item.dropped)))
-    runs = {item.path for item in made if item.path and item.report and item.report.outputs}
     return [
         {
             "layers": len(item.names),
@@ -158,18 +156,19 @@ def _points(question: Question, search: Search) -> list[dict[str, Any]]:
             "max_error": item.cost.error,
             "holds": item.holds,
             "chosen": item is search.best,
-            "speed_up": _speed_up(question, item.path) if item.path in runs else None,
+            "speed_up": _speed_up(question, item),
         }
         for item in made
     ]
 
 
-def _speed_up(question: Question, path: Path) -> float | None:
+def _speed_up(question: Question, item: Made) -> float | None:
+    if item.path is None or item.report is None or not item.report.outputs:  # it does not run
+        return None
     reference = question.reference
     terms = Terms(CHOICE_LIMIT, reference.source.config.latency.confidence, PAIR_S)
-    duel = Duel(
-        path, reference.path, sample_of(reference), reference.session, reference.seed, terms, most_rounds=ROUNDS
-    )  # fmt: skip
+    sample, seed = sample_of(reference), reference.seed
+    duel = Duel(item.path, reference.path, sample, reference.session, seed, terms, most_rounds=ROUNDS)
     try:
         rounds, seconds = fight(duel, question.crew)
     except (SourceError, NotAvailable):
