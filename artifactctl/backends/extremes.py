@@ -78,5 +78,5 @@ def _size(array: np.ndarray[Any, Any]) -> float:
     """The largest absolute value of floats; NaN counts as infinite, and other types as nothing."""
     if array.dtype.kind != "f" or not array.size:
         return 0.0
-    largest = float(np.abs(array.astype(np.float64)).max())
+    largest = max(float(array.max()), -float(array.min()))  # no copy: a weight may be half of a large model
     return math.inf if math.isnan(largest) else largest

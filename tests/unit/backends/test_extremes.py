@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 
 from artifactctl.backends.extremes import node_extremes
 from artifactctl.backends.npz import sample_arrays, write_npz
@@ -27,8 +28,9 @@ def test_the_largest_value_around_each_node(tmp_path: Path) -> None:
     assert len({node.name for node in named}) == 5
 
 
-def test_a_value_that_is_not_finite_has_no_largest(tmp_path: Path) -> None:
-    file = sample(tmp_path / "s.npz", x=np.full((1, 8), np.inf, np.float32))
+@pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan])
+def test_a_value_that_is_not_finite_has_no_largest(tmp_path: Path, odd: float) -> None:
+    file = sample(tmp_path / "s.npz", x=np.array([[1, odd, *[-3.0] * 6]], np.float32))
     found = node_extremes(str(MODELS / "loud.onnx"), [file], SETTINGS, str(tmp_path / "named.onnx"))
     assert all(entry["largest"] is None for entry in found)
 
