@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from google.protobuf.message import EncodeError
 
-from artifactctl.backends import core, graph
+from artifactctl.backends import core, graph, streams
 from artifactctl.backends.proof import read_sample
 
 CHUNK_BYTES = 200_000_000  # of values that one session exposes
@@ -32,9 +32,11 @@ def first_departure(
     """
     feeds, limit = read_sample(Path(sample))["inputs"], bounds["default"].get("max_abs") or 1e-3
     with tempfile.TemporaryDirectory(dir=Path(bad).parent) as folder:
-        (one, first), (other, second) = (
-            _light(Path(path), Path(folder) / place) for path, place in ((good, "one"), (bad, "other"))
+        first, second = (
+            streams.lay_out(Path(file), Path(folder) / place, graph.EXTERNAL_OVER_BYTES)
+            for file, place in ((good, "one"), (bad, "other"))
         )
+        one, other = graph.load_light(first), graph.load_light(second)
         made, sizes = {name for node in one.graph.node for name in node.output}, sizes_of(one, feeds)
         values = [name for node in other.graph.node for name in node.output if name]
         common = [name for name in values if name in made and sizes.get(name, 1)]
@@ -51,16 +53,6 @@ def first_departure(
                     if not errors[name] <= (limit if expected[name].dtype.kind == "f" else 0):
                         return _blame(other.graph, name, errors) | {"common": compared}
     return None
-
-
-def _light(path: Path, place: Path) -> tuple[onnx.ModelProto, Path]:
-    """The model and its file. One that is large by itself is laid out with its data beside it: it is written anew for
-    every question, and with its data inside that would hold it several times over."""
-    if path.stat().st_size > graph.EXTERNAL_OVER_BYTES:
-        place.mkdir()
-        graph.save_light(graph.load_light(path), path, place / "model.onnx")
-        path = place / "model.onnx"
-    return graph.load_light(path), path
 
 
 def _blame(model: onnx.GraphProto, name: str, errors: dict[str, float]) -> dict[str, Any]:

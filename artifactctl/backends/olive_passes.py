@@ -12,7 +12,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from artifactctl.backends import graph
+from artifactctl.backends import graph, streams
 from artifactctl.backends.fingerprint import identity
 from artifactctl.backends.messages import first_line
 from artifactctl.backends.tensors import listed_as_inputs
@@ -69,7 +69,11 @@ def olive_pass(
     return _outcome(Path(written), Path(source))
 
 
-def _outcome(written: Path, source: Path) -> dict[str, Any]:
+def _outcome(made: Path, source: Path) -> dict[str, Any]:
+    """What is large is laid out here, where a model may be held several times: nobody else should have to."""
+    written = streams.lay_out(made, made.parent / "laid-out", graph.EXTERNAL_OVER_BYTES)
+    if written != made:
+        made.unlink()
     model, before = graph.load(written, with_data=False), graph.load(source, with_data=False)
     changed = identity(str(written)) != identity(str(source))
     old, new = operators_of(before), operators_of(model)

@@ -86,3 +86,19 @@ def test_a_changed_graph_has_the_data_of_its_source_beside_it(tmp_path: Path) ->
     graph.save_beside(light, source, target)
     assert graph.load(target).graph.name == "changed"
     assert {file.name for file in target.parent.iterdir()} == {"model.onnx", "a.bin", "b.bin"}
+
+
+def test_what_is_large_by_itself_is_laid_out_beside_its_data(tmp_path: Path) -> None:
+    file = spread(tmp_path)
+    size = file.stat().st_size
+    assert streams.lay_out(file, tmp_path / "new", size) == file
+    assert not (tmp_path / "new").exists()
+    found = streams.lay_out(file, tmp_path / "new", size - 1)
+    assert {path.name for path in found.parent.iterdir()} == {"m.onnx", "m.onnx.data"}
+    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(found).graph.initializer}
+    assert np.array_equal(stored["large"], LARGE)
+    assert np.array_equal(stored["middle"], MIDDLE)
+    assert stored["shape"].tolist() == SMALL.tolist()
+    light = {tensor.name: tensor for tensor in onnx.load(found, load_external_data=False).graph.initializer}
+    assert light["middle"].data_location == TensorProto.EXTERNAL
+    assert file.stat().st_size == size
