@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from artifactctl import verdicts
 from artifactctl.metadata import candidate_name, speed_texts, warnings
 from artifactctl.portability import portability_text
 from artifactctl.resources import template_text
@@ -14,11 +15,8 @@ from artifactctl.resources import template_text
 def render(metadata: Mapping[str, Any]) -> str:
     """README.md of the artifact: what a person wants to know first."""
     equivalence, latency, model = metadata["equivalence"], metadata["latency"], metadata["model"]
-    speed = (
-        ""
-        if latency is None or latency["ratio"] is None
-        else (f", {latency['ratio']:.2f} × the source's time ({latency['ratio_low']:.2f}–{latency['ratio_high']:.2f})")
-    )
+    told = verdicts.spread(latency, unit=" × the source's time", digits=2) if latency else ""
+    speed = f", {told}" if told else ""
     drop = metadata["accuracy_drop"]
     values = {
         "model": metadata["model_name"],

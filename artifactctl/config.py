@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from artifactctl import __version__, folder, recipes, releases, schema, yamlfile
-from artifactctl.errors import ConfigError, SourceError
+from artifactctl.errors import ConfigError, SourceError, perhaps
 from artifactctl.project import (
     SEARCH_S,
     Bound,
@@ -265,11 +265,7 @@ def select(project: Project | None, wanted: tuple[str, ...], directory: Path) ->
             chosen.append((project, configured))
             continue
         if project and not path.exists() and not path.suffix:
-            import difflib
-
-            close = difflib.get_close_matches(word, project.models, n=1)
-            meant = f", perhaps you meant {close[0]!r}" if close else ""
-            known = ", ".join(project.models)
+            known, meant = ", ".join(project.models), perhaps(word, project.models)
             raise ConfigError(f"no model is named {word!r}{meant}", hint=f"The configured models are: {known}.")
         alone = for_file(path, word)
         chosen.append((alone, next(iter(alone.models.values()))))

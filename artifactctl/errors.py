@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
+LIKE = 0.5  # of difflib: how much of a misspelt word must be right
 NO_SPACE_HINT = "Free some space and run it again; nothing was changed."
 NO_MEMORY_HINT = "Give it more with --memory-limit MB, or smaller sizes in source.inputs or data.samples."
+
+
+def perhaps(word: str, known: Iterable[str]) -> str:
+    """What a misspelt word was to be, as the end of a sentence; nothing where none is like it."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, list(known), n=1, cutoff=LIKE)
+    return f", perhaps you meant {close[0]!r}" if close else ""
 
 
 class ArtifactctlError(Exception):

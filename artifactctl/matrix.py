@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from artifactctl.errors import ConfigError
+from artifactctl.errors import ConfigError, perhaps
 from artifactctl.project import ModelConfig
 from artifactctl.providers import PROVIDERS
 
@@ -94,6 +93,4 @@ def _demand_known(what: str, name: str, known: Iterable[str]) -> None:
     names = list(known)
     if name in names:
         return
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    meant = f", perhaps you meant {close[0]!r}" if close else ""
-    raise ConfigError(f"no {what} is named {name!r}{meant}", hint=f"Known are: {', '.join(names)}.")
+    raise ConfigError(f"no {what} is named {name!r}{perhaps(name, names)}", hint=f"Known are: {', '.join(names)}.")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from artifactctl import cells, verdicts
-from artifactctl.errors import ArtifactctlError, LatencyRegression, NotEquivalent, NotProven
+from artifactctl.errors import ArtifactctlError, LatencyRegression, NotEquivalent, NotProven, perhaps
 from artifactctl.folder import BOM
 from artifactctl.metadata import bounds_on
 from artifactctl.providers import PROVIDERS
@@ -68,9 +67,7 @@ def _requirement(item: str) -> Requirement:
     match = _ITEM.fullmatch(item)
     name, provider = match.groups() if match else (item, None)
     if name not in known:
-        close = get_close_matches(name, known, n=1)
-        perhaps = f", perhaps you meant {close[0]!r}" if close else ""
-        raise ValueError(f"nothing is called {item!r}{perhaps}; known are {', '.join(FORMS)}")
+        raise ValueError(f"nothing is called {item!r}{perhaps(name, known)}; known are {', '.join(FORMS)}")
     form = name if provider is None else f"{name}[PROVIDER]"
     if form not in FORMS:
         right = ", ".join(known for known in FORMS if known.partition("[")[0] == name)

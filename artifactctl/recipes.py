@@ -203,9 +203,9 @@ def is_recipe(name: str) -> bool:
     return name == AUTO or name in RECIPES or name.startswith(OLIVE_PREFIX)
 
 
-def known() -> str:
+def known() -> tuple[str, ...]:
     """Every name, for people."""
-    return ", ".join((AUTO, *RECIPES, f"{OLIVE_PREFIX}FILE.json"))
+    return (AUTO, *RECIPES, f"{OLIVE_PREFIX}FILE.json")
 
 
 def recipe_of(name: str) -> Recipe:

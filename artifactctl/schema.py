@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from artifactctl.errors import perhaps
 from artifactctl.resources import schema_path
 
 
@@ -85,7 +86,4 @@ def _short(text: str) -> str:
 
 
 def _meant(word: str, known: list[str]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f", perhaps you meant {close[0]!r}" if close else f" (known: {', '.join(known)})"
+    return perhaps(word, known) or f" (known: {', '.join(known)})"

@@ -7,6 +7,7 @@ from typing import Any
 
 NOT_SLOWER, REGRESSION, NOT_PROVEN = "not-slower", "regression", "not-proven"
 NOT_COMPARABLE = "not-comparable"  # where there were no pairs to judge
+WIDEST = 10.0  # from its lower end to its upper: an interval that still tells something
 
 
 def sentence(report: Mapping[str, Any]) -> str:
@@ -21,8 +22,10 @@ def sentence(report: Mapping[str, Any]) -> str:
     return f"{words[report['verdict']]}: {spread(report) or report['reason']}"
 
 
-def spread(report: Mapping[str, Any]) -> str:
-    """The ratio with its interval, where there is one."""
-    if report["ratio"] is None:
+def spread(report: Mapping[str, Any], unit: str = " × its time", digits: int = 3) -> str:
+    """The ratio with its interval, where there is one; an interval that says nothing is not printed."""
+    ratio, low, high = (report[key] for key in ("ratio", "ratio_low", "ratio_high"))
+    if ratio is None:
         return ""
-    return f"{report['ratio']:.3f} × its time ({report['ratio_low']:.3f}–{report['ratio_high']:.3f})"
+    between = f"{low:.{digits}f}–{high:.{digits}f}" if high <= WIDEST * low else "too few rounds to tell"
+    return f"{ratio:.{digits}f}{unit} ({between})"

@@ -39,10 +39,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            close = get_close_matches(args[0], COMMANDS, n=1)
-            ctx.fail(f"no command {args[0]!r}" + (f", perhaps you meant {close[0]!r}" if close else ""))
+            ctx.fail(f"no command {args[0]!r}{errors.perhaps(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
 

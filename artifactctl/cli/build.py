@@ -18,7 +18,7 @@ from artifactctl.cli.options import (
     option,
     provider_option,
 )
-from artifactctl.errors import ArtifactctlError
+from artifactctl.errors import ArtifactctlError, perhaps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +77,8 @@ def build(
         raise click.UsageError("--check builds nothing, so there is nothing to --force or to --package")
     for name in recipe:
         if not recipes.is_recipe(name):
-            message = f"{name!r} is not a recipe; choose from {recipes.known()}"
+            known = recipes.known()
+            message = f"{name!r} is not a recipe{perhaps(name, known)}; choose from {', '.join(known)}"
             raise click.BadParameter(message, param_hint="--recipe")
     project = settings.project()
     if check and not project and not models:

@@ -77,9 +77,7 @@ def export_text(data: Mapping[str, Any]) -> str:
 
 
 def _step(entry: Mapping[str, Any]) -> str:
-    return (
-        "–" if entry["ratio"] is None else f"{entry['ratio']:.3f} ({entry['ratio_low']:.3f}–{entry['ratio_high']:.3f})"
-    )
+    return verdicts.spread(entry, unit="") or "–"
 
 
 def _more_rows(report: LatencyReport) -> list[tuple[str, ...]]:

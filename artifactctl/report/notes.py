@@ -152,8 +152,8 @@ def _speed(found: Diff) -> list[str]:
     elif found.speed["after_p50_ms"] is not None:
         told.append(f"p50 {found.speed['after_p50_ms']:.4g} ms.")
     latency = meta["latency"] if meta else None
-    if latency and None not in (ratio := [latency[key] for key in ("ratio", "ratio_low", "ratio_high")]):
-        told.append("In pairs with its source: {:.3f} × its time ({:.3f}–{:.3f}).".format(*ratio))
+    if latency and (spread := verdicts.spread(latency)):
+        told.append(f"In pairs with its source: {spread}.")
     return told or ["Not measured."]
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from artifactctl import verdicts
 from artifactctl.folder import KEPT_MODEL, ArtifactFolder, shown
 from artifactctl.metadata import candidate_name, decision_texts, margin_text, session_texts, speed_texts, warnings
 from artifactctl.portability import portability_text, portability_warnings
@@ -100,8 +101,7 @@ def _built_text(item: ArtifactFolder) -> str:
 
 def candidate_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
     latency, equivalence = entry["latency"] or {}, entry["equivalence"] or {}
-    ratio = latency.get("ratio")
-    spread = f"{ratio:.2f} ({latency['ratio_low']:.2f}–{latency['ratio_high']:.2f})" if ratio else "–"
+    spread = verdicts.spread(latency, unit="", digits=2) if latency else ""
     size = "–" if entry["size_bytes"] is None else f"{entry['size_bytes'] / 1e6:.2f} MB"
     reason = entry["reason"] if len(entry["reason"]) <= 110 else f"{entry['reason'][:109]}…"
     return (
@@ -109,7 +109,7 @@ def candidate_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
         entry["status"],
         size,
         number(equivalence.get("max_error")),
-        spread,
+        spread or "–",
         reason.replace("\n", " "),
     )
 

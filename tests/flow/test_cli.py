@@ -51,6 +51,8 @@ def test_directory_and_relative_paths(cli: Cli, tmp_path: Path) -> None:
     [
         (("bild",), "perhaps you meant 'build'"),
         (("build", "--recipes", "fp32"), "--recipe"),
+        (("build", "--recipe", "int8-partal"), "perhaps you meant 'int8-partial'"),
+        (("build", "--recipe", "wonder"), "'wonder' is not a recipe; choose from auto, fp32"),
         (("verify",), "ARTIFACT"),
         (("schema", "metadatas"), "metadata"),
         (("verify", "x", "--samples", "0"), "--samples"),

@@ -35,3 +35,8 @@ def test_every_error_says_what_to_type_next(cls: type[errors.ArtifactctlError]) 
     assert (str(error), error.name, error.hint) == ("it broke", cls.__name__, cls.default_hint)
     assert cls.default_hint.strip().endswith(".")
     assert cls("it broke", hint="Do this.").hint == "Do this."
+
+
+def test_what_a_misspelt_word_was_to_be() -> None:
+    assert errors.perhaps("fp61", ("fp32", "fp16")) == ", perhaps you meant 'fp16'"
+    assert errors.perhaps("wonder", ("fp32", "fp16")) == ""

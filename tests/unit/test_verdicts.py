@@ -23,3 +23,9 @@ def test_without_numbers_the_reason_is_told() -> None:
     nothing = {"ratio": None, "ratio_low": None, "ratio_high": None, "reason": "it takes other inputs"}
     found = verdicts.sentence(NUMBERS | nothing | {"verdict": "not-comparable"})
     assert found == "not comparable with artifact_v1: it takes other inputs"
+
+
+def test_an_interval_that_says_nothing_is_not_printed() -> None:
+    wide = NUMBERS | {"ratio": 0.65, "ratio_low": 0.0, "ratio_high": 14399.16}
+    assert verdicts.spread(wide, unit="", digits=2) == "0.65 (too few rounds to tell)"
+    assert verdicts.spread(NUMBERS, unit="", digits=2) == "1.25 (1.20–1.30)"
