@@ -21,7 +21,8 @@ HOME_PREFIX = "artifactctl-crew-"
 
 
 class Crew:
-    """`runner` runs ONNX Runtime, `timer` times it, `framework` runs the user's torch code, `olive` the passes.
+    """`runner` runs ONNX Runtime, `timer` times it, `framework` runs the user's torch code, `olive` the passes;
+    `flusher` is the runner of sessions that flush denormal numbers.
 
     One crew serves any number of models, one after the other: Olive is loaded once.
     """
@@ -81,6 +82,9 @@ class Crew:
 
     def ask(self, name: str, operation: str, **arguments: Any) -> Any:
         """A call to the runner or the framework; a crash or an unforeseen failure is the model's, and a SourceError."""
+        # whether denormal numbers are flushed is decided by the first session of a process, for all of them
+        if name == "runner" and (arguments.get("settings") or {}).get("flush_denormals"):
+            name = "flusher"
         worker = self.framework if name == "framework" else self._worker(name)
         what = "torch" if name == "framework" else "ONNX Runtime"
         try:

@@ -39,6 +39,7 @@ LOADS, LOADS_NS = 16, 400_000_000  # of each side in a round of loads, and the t
 COPIED_BYTES = 64_000_000  # of a model whose loads are timed: a larger one lies in too many places to be in luck
 MOST_SAMPLES = 700  # steady runs of all children of a survey: enough for the 99th percentile
 PATIENCE = 4  # a survey of a slow model may take so many times its seconds
+OF_A_PROCESS = ("intra_op_threads", "allow_spinning", "flush_denormals")  # see stand_apart
 # a model that does nothing: what a session costs by itself
 EMPTY = bytes.fromhex(
     "08073a370a100a017812017922084964656e746974791201655a0f0a0178120a0a08080112040a020801620f0a0179120a0a"
@@ -53,14 +54,16 @@ def one_round(task: dict[str, Any], seed: int) -> dict[str, Any]:
     None at all where one pair takes longer than the whole budget: `pair_ns` says how long.
     """
     dice = random.Random(seed)
-    cores = pin(dice, task["settings"]["candidate"]["intra_op_threads"])
+    cores = pin(dice, task)
+    if stand_apart(task):
+        return one_at_a_time(task, seed) | {"cores": cores}
     feeds = read_inputs(task["inputs"])
     order, before = dice.sample(SIDES, len(SIDES)), peak_rss()
     runs, loads, firsts, padding = dict[str, Callable[[], Any]](), dict[str, int](), {}, []
     for number, side in enumerate(order):
         if len(SIDES) * (peak_rss() - before) > task["held_bytes"] * max(1, number):
             runs.clear()
-            return one_at_a_time(task, seed, feeds) | {"cores": cores}
+            return one_at_a_time(task, seed) | {"cores": cores}
         padding.append(np.ones(dice.randrange(1, PADDING), np.uint8))
         runs[side], loads[side] = ready(task, side, feeds)
     for side in order:
@@ -87,27 +90,41 @@ def one_round(task: dict[str, Any], seed: int) -> dict[str, Any]:
     return found | {"times_ns": times, "repeat": repeat}
 
 
-def one_at_a_time(task: dict[str, Any], seed: int, feeds: dict[str, Any]) -> dict[str, Any]:
-    """The same of models so large that three sessions would not fit: each is loaded, run and closed again before the
-    next."""
-    loads, firsts, warm, times = {}, {}, dict[str, int](), dict[str, list[int]]()
-    repeat = 1
+def stand_apart(task: dict[str, Any]) -> bool:
+    """Whether the two differ in what a process has once (its first session decides for all), or in what disturbs
+    whoever runs beside it."""
+    one, other = (task["settings"][side] for side in ("candidate", "baseline"))
+    return any(one.get(key) != other.get(key) for key in OF_A_PROCESS)
+
+
+def one_at_a_time(task: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The same of models so large that three sessions would not fit, and of sessions that stand apart: each side in a
+    process of its own, which ends before the next begins."""
+    sides, repeat = dict[str, dict[str, Any]](), 0
     for side in turns(seed):
-        run, loads[side] = ready(task, side, feeds)
-        firsts[side] = timed(run, 1)
-        warm[side] = min(timed(run, 1) for _ in range(warm_ups(firsts[side])))
-        repeat = repeat if times else repeats(warm[side])
-        times[side] = []
-        gc.disable()
-        deadline = time.perf_counter() + task["round_s"]
-        while len(times[side]) < task["triples"] and (not times[side] or time.perf_counter() < deadline):
-            times[side].append(timed(run, repeat))
-        gc.enable()
-        del run  # and with it the session
+        sides[side] = in_child("one_side", task, side, repeat)
+        repeat = sides[side]["repeat"]
+    loads, firsts, warm, times = (
+        {side: found[key] for side, found in sides.items()} for key in ("load_ns", "first_ns", "warm_ns", "times_ns")
+    )
     found = {"load_ns": loads, "first_ns": firsts, "pair_ns": warm["candidate"] + warm["baseline"], "repeat": repeat}
     fits = found["pair_ns"] <= task["budget_s"] * 1e9
     rows = [list(row) for row in zip(*(times[side] for side in SIDES), strict=False)]
     return found | {"times_ns": rows if fits else [], "one_at_a_time": True}
+
+
+def one_side(task: dict[str, Any], side: str, repeat: int) -> dict[str, Any]:
+    """Steady runs of one side by itself, so many at a time as the side before it; 0: as many as it needs."""
+    run, load_ns = ready(task, side, read_inputs(task["inputs"]))
+    first = timed(run, 1)
+    warm = min(timed(run, 1) for _ in range(warm_ups(first)))
+    repeat = repeat or repeats(warm)
+    times: list[int] = []
+    gc.disable()
+    deadline = time.perf_counter() + task["round_s"]
+    while len(times) < task["triples"] and (not times or time.perf_counter() < deadline):
+        times.append(timed(run, repeat))
+    return {"load_ns": load_ns, "first_ns": first, "warm_ns": warm, "repeat": repeat, "times_ns": times}
 
 
 def turns(seed: int) -> list[str]:
@@ -128,7 +145,7 @@ def load_round(task: dict[str, Any], seed: int) -> list[list[int]]:
     in the next round it lies elsewhere.
     """
     dice = random.Random(seed)
-    pin(dice, task["settings"]["candidate"]["intra_op_threads"])
+    pin(dice, task)
     with tempfile.TemporaryDirectory(dir=task["place"], ignore_cleanup_errors=True) as place:
         models = copies(task, Path(place), dice)
         times: list[list[int]] = []
@@ -177,10 +194,12 @@ def warm_ups(first_ns: int) -> int:
     return 1 if first_ns > SLOW_NS else WARM_UPS
 
 
-def pin(dice: random.Random, threads: int) -> list[int]:
-    """The same cores for all three, others in the next round; where the platform allows it."""
+def pin(dice: random.Random, task: dict[str, Any]) -> list[int]:
+    """The same cores for all three, as many as any of them has threads, others in the next round; where the platform
+    allows it."""
     if not hasattr(os, "sched_setaffinity"):
         return []
+    threads = max(settings["intra_op_threads"] for settings in task["settings"].values())
     allowed = sorted(os.sched_getaffinity(0))
     chosen = sorted(dice.sample(allowed, min(len(allowed), max(1, threads))))
     with contextlib.suppress(OSError):
@@ -287,7 +306,7 @@ def in_child(function: str, *arguments: Any) -> Any:
 
 
 def call(function: str, arguments: Any) -> str:
-    known: dict[str, Callable[..., Any]] = {"one_round": one_round, "load_round": load_round, "survey": survey}
+    known: dict[str, Callable[..., Any]] = {each.__name__: each for each in (one_round, one_side, load_round, survey)}
     try:
         return json.dumps({"result": known[function](*arguments)})
     except core.Failure as failure:

@@ -14,6 +14,8 @@ from artifactctl.backends import graph, saturation
 from artifactctl.backends.tensors import constant_of, listed_as_inputs
 
 WEIGHTED = {"MatMul": 1, "Gemm": 1, "Conv": 1, "ConvTranspose": 1, "Gather": 0, "LSTM": 1, "GRU": 1}
+# where the weights stand that meet int8 activations, of operators that may become int8
+_MULTIPLIED = {"MatMul": (1,), "Gemm": (1,), "Conv": (1,), "LSTM": (1, 2)}
 _BETWEEN = {"Add", "Mul", "Div", "Sub", "Where", "Cast", "Identity", "Dropout", "Reshape", "Transpose", "Clip", "Max"}
 _BETWEEN |= {"Squeeze", "Unsqueeze"}
 _WHOLE = ("Attention", "MultiHeadAttention", "GroupQueryAttention")
@@ -118,18 +120,25 @@ def _model_type(model: ModelProto, inputs: list[dict[str, Any]]) -> str:
     return "vit" if image and any(node.op_type == "Conv" for node in model.graph.node) else "bert"
 
 
-def would_saturate(path: str) -> list[str]:
-    """Layers whose weights could saturate once they are int8: symmetric, each output channel with its own scale."""
+def would_saturate(path: str, operators: list[str] | None) -> list[str]:
+    """Layers whose weights could saturate once they are int8: symmetric, each output channel with its own scale.
+
+    Only those of the `operators` that become int8; None: of all.
+    """
     file = Path(path)
     model = graph.load_light(file)
-    weights = float_weights(model)
-    found = []
+    weights, found = float_weights(model), []
     for node in model.graph.node:
-        name = weight_of(node, weights)
-        if name and node.op_type in ("MatMul", "Gemm", "Conv"):
+        if operators is not None and node.op_type not in operators:
+            continue
+        names = [node.input[place] for place in _MULTIPLIED.get(node.op_type, ()) if place < len(node.input)]
+        for name in names:
+            if name not in weights:
+                continue
             orders = saturation.rows_of(node, numpy_helper.to_array(weights[name], base_dir=str(file.parent)))
-            if any(saturation.count(_steps(rows))[0] for rows in orders):
+            if any(saturation.count(rows, _steps)[0] for rows in orders):
                 found.append(node.name or node.output[0])
+                break
     return found
 
 

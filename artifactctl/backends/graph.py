@@ -24,7 +24,11 @@ DATA_SUFFIX = ".data"
 SMALL_BYTES = 1 << 20  # of external data that may say something about sizes and limits
 MOST_BYTES = 1 << 31  # what protobuf can hold
 LONGEST_NAME = 4096
-_QUANTIZED = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"}
+# how the names of operators with int8 begin: ONNX's own, and what ONNX Runtime makes of them
+_QUANTIZED = (
+    *("QuantizeLinear", "DequantizeLinear", "DynamicQuantize", "MatMulInteger", "ConvInteger", "QLinear"),
+    *("QAttention", "QGemm", "QOrdered", "QEmbedLayerNorm"),
+)
 _FLOATS: dict[int, str] = {
     TensorProto.FLOAT: "fp32",
     TensorProto.FLOAT16: "fp16",
@@ -136,7 +140,7 @@ def precision(model: ModelProto) -> str:
     kinds = {node.op_type for node in nodes(model)}
     if any(kind.endswith("NBits") for kind in kinds):
         return "int4"
-    if kinds & _QUANTIZED or any(kind.startswith("QLinear") for kind in kinds):
+    if any(kind.startswith(_QUANTIZED) for kind in kinds):
         return "int8"
     weight: Counter[str] = Counter()
     for tensor in tensors(model):

@@ -7,6 +7,7 @@ be anything up to 255, so two neighbouring weights whose sum is over 128 can be 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,21 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 from artifactctl.backends import graph
 from artifactctl.backends.tensors import blocks, constant_of
 
+Array = np.ndarray[Any, Any]
+
 LARGEST_SUM = 128  # 255 * 128 fits into 16 bits, 255 * 129 does not
+BLOCK = 1 << 22  # weights that are looked at together: a large one is not held several times over
 # operator -> places of the activation's zero point (None: always unsigned) and of the weights
-_QUANTIZED: dict[str, tuple[int | None, int]] = {
-    "QLinearMatMul": (2, 3),
-    "QLinearConv": (2, 3),
-    "QGemm": (2, 3),
-    "MatMulInteger": (2, 1),
-    "ConvInteger": (2, 1),
-    "MatMulIntegerToFloat": (4, 1),
-    "DynamicQuantizeMatMul": (None, 1),
-    "QAttention": (6, 1),
+_QUANTIZED: dict[str, tuple[int | None, tuple[int, ...]]] = {
+    "QLinearMatMul": (2, (3,)),
+    "QLinearConv": (2, (3,)),
+    "QGemm": (2, (3,)),
+    "MatMulInteger": (2, (1,)),
+    "ConvInteger": (2, (1,)),
+    "MatMulIntegerToFloat": (4, (1,)),
+    "DynamicQuantizeMatMul": (None, (1,)),
+    "DynamicQuantizeLSTM": (None, (1, 2)),
+    "QAttention": (6, (1,)),
 }
 _PLAIN = ("MatMul", "Gemm", "Conv", "FusedConv", "FusedMatMul")
 _CONVOLUTIONS = ("Conv", "FusedConv", "QLinearConv", "ConvInteger")
@@ -71,34 +76,37 @@ def _layers(model: ModelProto, home: Path) -> list[dict[str, Any]]:
 
 
 def _layer(node: NodeProto, values: _Values, home: Path) -> dict[str, Any] | None:
-    tensor = _signed_weights(node, values)
-    if tensor is None or not tensor.dims or 0 in tensor.dims:
-        return None
-    content = b"".join(blocks(tensor, home))
-    rows = rows_of(node, np.frombuffer(content, np.int8).reshape(tuple(tensor.dims)))
-    pairs, total = max((count(order) for order in rows), key=lambda item: item[0])
+    pairs = total = 0
+    for tensor in _signed_weights(node, values):
+        if not tensor.dims or 0 in tensor.dims:
+            continue
+        content = b"".join(blocks(tensor, home))
+        rows = rows_of(node, np.frombuffer(content, np.int8).reshape(tuple(tensor.dims)))
+        worst, of = max((count(order) for order in rows), key=lambda item: item[0])
+        pairs, total = pairs + worst, total + of
     if not pairs:
         return None
     return {"layer": node.name or node.output[0], "operator": node.op_type, "pairs": pairs, "of": total}
 
 
-def _signed_weights(node: NodeProto, values: _Values) -> TensorProto | None:
+def _signed_weights(node: NodeProto, values: _Values) -> list[TensorProto]:
     """The int8 weights that are multiplied with uint8 activations, if that is what the node does."""
     if node.op_type in _QUANTIZED:
-        zero, place = _QUANTIZED[node.op_type]
+        zero, places = _QUANTIZED[node.op_type]
         unsigned = zero is None or _is_unsigned(_input(node, zero), _input(node, 0), values)
-        tensor = values.weights.get(_input(node, place))
+        names = [_input(node, place) for place in places]
     elif node.op_type in _PLAIN:
         activation, weights = (values.made_by.get(_input(node, place)) for place in (0, 1))
         if not _dequantizes(activation) or not _dequantizes(weights):
-            return None
+            return []
         assert activation is not None
         assert weights is not None
         unsigned = _is_unsigned(_input(activation, 2), _input(activation, 0), values)
-        tensor = values.weights.get(_input(weights, 0))
+        names = [_input(weights, 0)]
     else:
-        return None
-    return tensor if unsigned and tensor is not None and tensor.data_type == TensorProto.INT8 else None
+        return []
+    tensors = [values.weights[name] for name in names if name in values.weights]
+    return [tensor for tensor in tensors if unsigned and tensor.data_type == TensorProto.INT8]
 
 
 def _dequantizes(node: NodeProto | None) -> bool:
@@ -122,20 +130,26 @@ def _input(node: NodeProto, place: int) -> str:
     return node.input[place] if len(node.input) > place else ""
 
 
-def rows_of(node: NodeProto, weights: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+def rows_of(node: NodeProto, weights: Array) -> list[Array]:
     """The weights of one output as the last axis, in each order in which they may be multiplied."""
     if node.op_type in _CONVOLUTIONS and weights.ndim > 1:
         # as stored, and with the channels last
         return [weights.reshape(weights.shape[0], -1), np.moveaxis(weights, 1, -1).reshape(weights.shape[0], -1)]
-    transposed = any(item.name == "transB" and item.i for item in node.attribute)
+    transposed = node.op_type == "LSTM" or any(item.name == "transB" and item.i for item in node.attribute)
     return [weights if transposed or weights.ndim < 2 else np.swapaxes(weights, -1, -2)]
 
 
-def count(rows: np.ndarray[Any, Any]) -> tuple[int, int]:
-    width = rows.shape[-1]
-    even = np.zeros((*rows.shape[:-1], width + width % 2), np.int16)
-    even[..., :width] = rows
-    first, second = even[..., ::2], even[..., 1::2]
-    high = np.maximum(first, 0) + np.maximum(second, 0) > LARGEST_SUM
-    low = np.minimum(first, 0) + np.minimum(second, 0) < -LARGEST_SUM
-    return int(np.count_nonzero(high | low)), int(first.size)
+def count(rows: Array, steps: Callable[[Array], Array] = lambda part: part) -> tuple[int, int]:
+    """Pairs that can be cut off, and all of them; `steps` makes int8 of a block of rows."""
+    rows = rows.reshape(-1, rows.shape[-1])
+    width, together = rows.shape[-1], max(1, BLOCK // max(1, rows.shape[-1]))
+    found = total = 0
+    for start in range(0, len(rows), together):
+        part = steps(rows[start : start + together])
+        even = np.zeros((len(part), width + width % 2), np.int16)
+        even[:, :width] = part
+        first, second = even[:, ::2], even[:, 1::2]
+        high = np.maximum(first, 0) + np.maximum(second, 0) > LARGEST_SUM
+        low = np.minimum(first, 0) + np.minimum(second, 0) < -LARGEST_SUM
+        found, total = found + int(np.count_nonzero(high | low)), total + first.size
+    return found, total

@@ -1,101 +1,17 @@
-"""Tried candidates -> Choice. Pure: numbers in, a choice and its reasons out.
-
-Reasons hold no measured times: those stand in numbers beside them, and differ from run to run.
-"""
+"""Tried candidates -> Choice. Pure: numbers in, a choice and its reasons out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from artifactctl.gate import MIN_ROUNDS
 from artifactctl.metadata import candidate_key, candidate_name, same_candidate
-from artifactctl.project import Budgets
 from artifactctl.records import Choice, LatencyReport, Tried
+from artifactctl.steps.refusals import SMALLER, Rules, harms, is_below, rejection, unproved
 
-SLOWER_MARGIN = 0.01  # what is lost here is regained nowhere
-SMALLER = 0.99  # by so much must a file, or memory, be smaller to count
 Better = Callable[[Tried, Tried], bool]
 WORTH = 0.97  # what is not even so much faster by its estimate is not worth a less simple model
-LARGER_MARGIN = 0.10  # a file may grow by this much without a gain in speed
-
-
-def unproved(tried: Tried) -> str | None:
-    """Why a candidate may not be chosen however fast it is, or None."""
-    candidate, equivalence = tried.candidate, tried.equivalence
-    if candidate.failure:
-        return candidate.failure
-    if equivalence is None or not equivalence.passed:
-        return f"not equivalent: {equivalence.reason if equivalence else 'not compared'}{_where(tried)}"
-    if equivalence.vacuous:
-        return "not proved: every output is constant over all samples; add data.samples that tell models apart"
-    if equivalence.untaken:
-        return (
-            f"not proved: one side of the branch on {equivalence.untaken[0]!r} never ran; add data.samples that take it"
-        )
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """`provider` is the build's own: elsewhere a candidate must be faster, not merely as fast."""
-
-    provider: str
-    objective: str
-    budgets: Budgets
-
-
-def rejection(tried: Tried, rules: Rules) -> str | None:
-    """Why a candidate may not be chosen, or None."""
-    if reason := unproved(tried):
-        return reason
-    candidate, latency = tried.candidate, tried.latency
-    if latency is None or latency.ratio_low is None or latency.rounds < MIN_ROUNDS:
-        return f"not proved fast enough: fewer than {MIN_ROUNDS} rounds fitted into latency.budget_s"
-    if reason := over_budget(tried, latency, rules.budgets):
-        return reason
-    if latency.ratio_low > 1 + SLOWER_MARGIN:
-        return "slower than the source, proved in pairs"
-    faster = latency.ratio_high is not None and latency.ratio_high < 1
-    if tried.provider != rules.provider and not faster:
-        return f"not proved faster than the source on {rules.provider}"
-    if _loads_slower(tried, rules):
-        gain = "; its runs are proved faster, and load: {max_regression: null} takes it for that" if faster else ""
-        return f"slower to load than the source, proved in pairs{gain}"
-    larger = (candidate.size_bytes or 0) > latency.baseline.size_bytes * (1 + LARGER_MARGIN)
-    return "larger than the source, and not proved faster" if larger and not faster else None
-
-
-def _loads_slower(tried: Tried, rules: Rules) -> bool:
-    """Proved so, by more than is allowed; other providers compile, and are chosen for what they then save, unless it is
-    the load that matters."""
-    load, most = tried.latency.load if tried.latency else None, rules.budgets.load
-    if rules.objective == "load":
-        most = most or 0.0
-    elif tried.provider != rules.provider:
-        return False
-    return bool(load and most is not None and load["ratio_low"] > 1 + most)
-
-
-def over_budget(tried: Tried, latency: LatencyReport, budgets: Budgets) -> str | None:
-    size = (tried.candidate.size_bytes or 0) / 1e6
-    if budgets.size_mb is not None and size > budgets.size_mb:
-        return f"{size:.4g} MB, over size.max_mb {budgets.size_mb:g}"
-    peak = latency.candidate.peak_rss_mb
-    if budgets.memory_mb is not None and (peak is None or peak > budgets.memory_mb):
-        return f"over memory.max_mb {budgets.memory_mb:g}"
-    return None
-
-
-def _where(tried: Tried) -> str:
-    culprit = tried.culprit
-    if not culprit:
-        return ""
-    error = f" ({culprit['error']:.3g})" if culprit["error"] is not None else ""
-    name = culprit["node"] or culprit["output"]
-    node = f"; it leaves the bound first at {culprit['operator']} {name!r}{error}" if culprit["operator"] else ""
-    return f"{node}; broken by {culprit['pass']!r}" if len(tried.candidate.passes) > 1 else node
 
 
 def any_holds(tried: list[Tried], source: Tried, rules: Rules) -> bool:
@@ -123,7 +39,7 @@ def choose(tried: list[Tried], source: Tried, rules: Rules, faster: Better) -> C
     there = [item for item in judged if item.provider == best.provider and item.status != "rejected"]
     clearly = _clearly_faster if rules.objective == "latency" else better
     for twin in there:  # on a tie the file that is best at home too: whoever lacks that provider runs it
-        if twin.candidate.recipe == at_home.candidate.recipe and at_home is not source:
+        if twin.candidate.recipe == at_home.candidate.recipe:
             best = best if any(clearly(item, twin) for item in there) else twin
     return _choice(judged, source, best, at_home, rules)
 
@@ -140,9 +56,8 @@ def _refusal(item: Tried, tried: list[Tried], source: Tried, rules: Rules) -> st
         return None
     if all(unproved(other) for other in at_home):
         return f"the same file is not proved on {rules.provider}, and nothing else would be there to fall back to"
-    here = [other for other in tried if other.provider == rules.provider]
-    if rules.objective == "memory" and all(rejection(other, rules) for other in here):
-        return f"not proved leaner than the source on {rules.provider}"
+    if all(unproved(other) or harms(other, rules) for other in at_home):
+        return f"the same file is proved slower than the source on {rules.provider}, where it would be the fall-back"
     return None
 
 
@@ -228,10 +143,10 @@ def _smaller(item: Tried, best: Tried) -> bool:
 
 
 def _leaner(item: Tried, best: Tried) -> bool:
-    """All of its processes below all of the other's."""
-    peaks = (each.latency.candidate.intervals.get("peak_rss_mb") if each.latency else None for each in (item, best))
-    one, other = peaks
-    return one is not None and other is not None and one[1] < SMALLER * other[0]
+    one, other = (
+        each.latency.candidate.intervals.get("peak_rss_mb") if each.latency else None for each in (item, best)
+    )
+    return is_below(one, other)
 
 
 def _loads_faster(item: Tried, best: Tried) -> bool:
@@ -241,7 +156,6 @@ def _loads_faster(item: Tried, best: Tried) -> bool:
 
 def _verdict(item: Tried, best: Tried, at_home: Tried | None, rules: Rules) -> Tried:
     """`at_home` is the best on the build's own provider: what whoever lacks the chosen one is best off with."""
-    better = {"latency": "faster", "size": "smaller", "memory": "leaner", "load": "faster to load"}[rules.objective]
     if item is not best and item is at_home:
         shipped = item.candidate.recipe == best.candidate.recipe
         how = "it is the same file" if shipped else f"build --provider {rules.provider} is for them"
@@ -250,7 +164,7 @@ def _verdict(item: Tried, best: Tried, at_home: Tried | None, rules: Rules) -> T
     if item is not best:
         both = at_home is not None and at_home.candidate.recipe == best.candidate.recipe
         also = f", or as good and the best on {rules.provider} too" if both else ""
-        reason = f"equivalent and not proved slower; {name_of(best)} is simpler, or proved {better}{also}"
+        reason = f"equivalent and not proved slower; {name_of(best)} is simpler, or proved {rules.better}{also}"
         return replace(item, status="eligible", reason=reason)
-    reason = f"equivalent and not proved slower than the source; no other is proved {better}"
+    reason = f"equivalent and not proved slower than the source; no other is proved {rules.better}"
     return replace(item, status="chosen", reason=reason)

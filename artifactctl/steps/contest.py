@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from artifactctl import gate
+from artifactctl import gate, recipes
 from artifactctl.clock import Clock
 from artifactctl.crew import Crew
 from artifactctl.errors import LatencyRegression, SourceError
@@ -12,6 +12,8 @@ from artifactctl.project import Budgets, Say
 from artifactctl.records import DEFAULT_LEVEL, Choice, LatencyReport, ReferenceModel, Tried
 from artifactctl.steps import choose
 from artifactctl.steps.measure import Duel, Terms, fight, measure, peak_memory, report_of, sample_of, with_peaks
+from artifactctl.steps.places import reference_form
+from artifactctl.steps.refusals import Rules, over_budget, rejection
 
 LEG_ROUNDS = 14
 DEFAULTS = "the source at ONNX Runtime's defaults"
@@ -30,9 +32,10 @@ class Contest:
     say: Say
 
     @property
-    def rules(self) -> choose.Rules:
+    def rules(self) -> Rules:
         config = self.reference.source.config
-        return choose.Rules(self.reference.session.provider, config.objective, config.budgets)
+        named = recipes.expand(config)[1]
+        return Rules(self.reference.session.provider, config.objective, config.budgets, self.reference.precision, named)
 
     def choose(self, tried: list[Tried], source: Tried) -> Choice:
         config, rules = self.reference.source.config, self.rules
@@ -40,18 +43,23 @@ class Contest:
         if not choose.any_holds(measured, source, rules):
             source = self.against_the_source(source, config.latency.budget_s)
         choice = choose.choose(measured, source, rules, self._better)
-        while (place := self._unweighed(choice, measured)) is not None:
+        weighed = set[int]()
+        while (place := self._unweighed(choice, measured, weighed)) is not None:
+            weighed.add(place)
             measured[place] = self.against_the_source(measured[place], config.latency.budget_s)
             choice = choose.choose(measured, source, rules, self._better)
         demand_budgets(choice.chosen, config.budgets)
         return choice
 
-    def _unweighed(self, choice: Choice, measured: list[Tried]) -> int | None:
-        """Where the chosen one stands, if it was behind somebody who then lost: its load was not looked at."""
-        chosen = choice.chosen
-        names = [choose.name_of(item) for item in measured]
-        known = chosen.latency is None or chosen.latency.load is not None or choose.name_of(chosen) not in names
-        return None if known else names.index(choose.name_of(chosen))
+    def _unweighed(self, choice: Choice, measured: list[Tried], weighed: set[int]) -> int | None:
+        """Where the chosen one stands, or the same file at home, which is its fall-back, if it was behind somebody
+        who then lost: its load was not looked at."""
+        chosen, places = choice.chosen, (choice.chosen.provider, self.reference.session.provider)
+        for place, item in enumerate(measured):
+            same = item.candidate.recipe == chosen.candidate.recipe and item.provider in places
+            if same and place not in weighed and item.latency and item.latency.load is None:
+                return place
+        return None
 
     def with_defaults(self, choice: Choice) -> Choice:
         """Where the source leaves its own bound at ONNX Runtime's defaults: what it costs that it may not run there."""
@@ -83,7 +91,7 @@ class Contest:
         if self.reference.source.config.objective != "latency":
             return None
         rivals = [other for other in measured if other.provider == item.provider and choose.same_sizes(other, item)]
-        holding = [other.latency for other in rivals if not choose.rejection(other, self.rules)]
+        holding = [other.latency for other in rivals if not rejection(other, self.rules)]
         return min((latency.ratio for latency in holding if latency and latency.ratio), default=None)
 
     def against_the_source(self, item: Tried, budget_s: float, lost_above: float | None = None) -> Tried:
@@ -92,6 +100,10 @@ class Contest:
         if item.latency and (config.objective == "memory" or config.budgets.memory_mb is not None):
             timing = with_peaks(item.latency.candidate, peak_memory(own, item.candidate, self.crew))
             item = replace(item, latency=replace(item.latency, candidate=timing))
+        if item.latency and config.objective == "memory":
+            source = replace(own, session=self.reference.session)
+            timing = with_peaks(item.latency.baseline, peak_memory(source, reference_form(source), self.crew))
+            item = replace(item, latency=replace(item.latency, baseline=timing))
         return item
 
     def _better(self, item: Tried, best: Tried) -> bool:
@@ -133,7 +145,7 @@ class Contest:
 
 def demand_budgets(chosen: Tried, budgets: Budgets) -> None:
     """Every candidate was held to them; the source, which is what is left where none holds, is too."""
-    if chosen.latency and (reason := choose.over_budget(chosen, chosen.latency, budgets)):
+    if chosen.latency and (reason := over_budget(chosen, chosen.latency, budgets)):
         hint = "Allow more, or name a recipe that may make it smaller: artifactctl build --recipe int8-dynamic-all"
         raise LatencyRegression(
             f"no recipe gives a model inside the budgets, and the source itself is {reason}", hint=hint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 from collections.abc import Callable
@@ -24,11 +25,10 @@ def explain(reference: ReferenceModel, tried: Tried, scratch: Path, crew: Crew) 
     report, candidate = tried.equivalence, tried.candidate
     if report is None or report.passed or report.worst is None or candidate.path is None:
         return tried
-    kept = keep_evidence(reference, report, candidate.path, candidate.recipe, crew)
-    try:
+    kept, culprit = None, None
+    with contextlib.suppress(ArtifactctlError, OSError):  # an explanation that fails must not change the verdict
+        kept = keep_evidence(reference, report, candidate.path, candidate.recipe, crew)
         culprit = _culprit(reference, tried, scratch, crew)
-    except ArtifactctlError:  # an explanation that fails must not change the verdict
-        culprit = None
     return replace(tried, kept=kept, culprit=culprit)
 
 

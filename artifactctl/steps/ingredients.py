@@ -72,6 +72,7 @@ class Portion:
     note: str = ""
     refusal: str = ""  # why it cannot be had
     curve: Mapping[str, Any] | None = None  # of steps/partial.py
+    died: bool = False  # Olive's process did, on the way: another time it may not
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +200,8 @@ def _reduced(counter: Counter) -> Portion:
     providers = counter.reference.source.config.providers
     if not set(providers) & set(MAY_SATURATE):
         return Portion({"reduce_range": False})
-    layers = counter.crew.ask("runner", "would_saturate", path=str(counter.current))
+    operators = counter.step.config.get("op_types_to_quantize")
+    layers = counter.crew.ask("runner", "would_saturate", path=str(counter.current), operators=operators)
     note = f"weights in 7 bits: {len(layers)} layers could saturate CPUs without VNNI" if layers else ""
     return Portion({"reduce_range": bool(layers)}, note=note)
 
@@ -211,7 +213,7 @@ def _partial(counter: Counter) -> Portion:
         Clock(counter.time_s),
     )  # fmt: skip
     found = find(question)
-    return Portion({"nodes_to_quantize": found.nodes}, None, found.note, found.refusal, found.curve)
+    return Portion({"nodes_to_quantize": found.nodes}, None, found.note, found.refusal, found.curve, found.died)
 
 
 def _inside(counter: Counter) -> Portion:

@@ -33,5 +33,5 @@ def _answer(
     except ArtifactctlError as error:  # among them: a package that only this pass needs is missing
         if is_full_disk(error):
             raise
-        return crew.plain(str(error))
+        return crew.plain(str(error) if error.hint == error.default_hint else f"{error}. {error.hint}")
     return found

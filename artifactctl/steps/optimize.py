@@ -84,8 +84,8 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
             return Candidate(name, None, precision, passes=tuple(results), failure=why, broken=True)
         curve = portion.curve or curve
         if portion.refusal:
-            why = portion.refusal
-            return Candidate(name, None, precision, passes=tuple(results), failure=why, curve=curve)
+            why, died = portion.refusal, portion.died
+            return Candidate(name, None, precision, passes=tuple(results), failure=why, curve=curve, died=died)
         calibration = list(kitchen.pantry.calibration) if "calibration" in step.fills else None
         found = attempt(
             crew, "olive_pass", kitchen.time_s(name), name=step.type, config=dict(portion.config),

@@ -14,7 +14,7 @@ from artifactctl.errors import NotAvailable, SourceError
 from artifactctl.records import EquivalenceReport
 from artifactctl.selection import AIM, ROOM, Cost, Link, cost_of, layer_of, useful
 from artifactctl.steps.measure import CHOICE_LIMIT, Duel, Terms, fight, report_of, sample_of
-from artifactctl.steps.trials import WORK, Made, Question, Search, make, nodes_of, switched
+from artifactctl.steps.trials import LATE, WORK, Made, Question, Search, make, nodes_of, switched
 from artifactctl.steps.verify import bounds_of
 
 STEPS = 8  # sets that are quantized for real, after all layers together
@@ -35,6 +35,7 @@ class Found:
     note: str = ""
     refusal: str = ""
     curve: Mapping[str, Any] | None = None
+    died: bool = False  # Olive's process did, and there is no answer
 
 
 def find(question: Question) -> Found:
@@ -58,7 +59,9 @@ def find(question: Question) -> Found:
     search = Search(question, layers, [_link(entry, by_name[entry["name"]]) for entry in errors], whole)
     while search.promising and len(search.tried) <= STEPS and search.step():
         pass
-    return Found(refusal=search.cut) if search.cut else _answer(question, search, by_name)
+    if search.cut:
+        return Found(refusal=search.cut, died=search.cut != LATE)
+    return _answer(question, search, by_name)
 
 
 def _answer(question: Question, search: Search, layers: Mapping[str, Mapping[str, Any]]) -> Found:
@@ -164,6 +167,8 @@ def _points(question: Question, search: Search) -> list[dict[str, Any]]:
 
 def _speed_up(question: Question, item: Made) -> float | None:
     if item.path is None or item.report is None or not item.report.outputs:  # it does not run
+        return None
+    if question.clock.left <= 0:  # which sets hold is known, and nothing else was asked
         return None
     reference = question.reference
     terms = Terms(CHOICE_LIMIT, reference.source.config.latency.confidence, PAIR_S)

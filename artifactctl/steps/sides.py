@@ -15,7 +15,8 @@ from artifactctl.records import Session
 from artifactctl.steps.export import explain_inputs, session_for
 from artifactctl.versions import folder_name, parse_reference
 
-OWN_SETTINGS = ("graph_level", "memory_pattern", "arena", "flush_denormals")  # threads are the machine's
+# threads are the machine's
+OWN_SETTINGS = ("graph_level", "memory_pattern", "arena", "flush_denormals", "allow_spinning")
 
 
 @dataclass(frozen=True, slots=True)

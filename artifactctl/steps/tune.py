@@ -10,8 +10,8 @@ from artifactctl.clock import Clock
 from artifactctl.crew import Crew
 from artifactctl.providers import CPU
 from artifactctl.records import Choice, ReferenceModel, Session, Tried
-from artifactctl.steps.choose import rejection
 from artifactctl.steps.contest import Contest
+from artifactctl.steps.refusals import loses, rejection
 from artifactctl.steps.verify import put_to_proof
 
 SHARE = 4  # of optimize.budget_s, at least
@@ -41,7 +41,7 @@ def tune(contest: Contest, choice: Choice) -> Choice:
         best = tuned if adopted else best
     if best is not choice.chosen:
         best = contest.against_the_source(best, contest.reference.source.config.latency.budget_s)
-        if best.candidate.failure or rejection(best, contest.rules):  # by its load, or its memory
+        if best.candidate.failure or rejection(best, contest.rules) or loses(best, choice.chosen, contest.rules):
             best, found = choice.chosen, [entry | {"adopted": False} for entry in found]
     return _with(choice, best, tuple(found))
 

@@ -65,10 +65,10 @@ def test_what_is_large(rows: int, large: bool, tmp_path: Path) -> None:
 def test_two_large_weights_side_by_side_saturate(rows: list[list[float]], saturates: bool, tmp_path: Path) -> None:
     weights = np.array(rows, np.float32)
     made = model([node("MatMul", ["x", "w"], ["y"])], [floats("x", 1, 4)], [floats("y", 1, None)], {"w": weights.T})
-    assert would_saturate(write(made, tmp_path / "m.onnx")) == (["y"] if saturates else [])
+    assert would_saturate(write(made, tmp_path / "m.onnx"), None) == (["y"] if saturates else [])
     turned = node("Gemm", ["x", "w"], ["y"], "dense", transB=1)
     made = model([turned], [floats("x", 1, 4)], [floats("y", 1, None)], {"w": weights})
-    assert would_saturate(write(made, tmp_path / "m.onnx")) == (["dense"] if saturates else [])
+    assert would_saturate(write(made, tmp_path / "m.onnx"), None) == (["dense"] if saturates else [])
 
 
 def test_a_convolution_adds_over_its_whole_kernel(tmp_path: Path) -> None:
@@ -77,4 +77,15 @@ def test_a_convolution_adds_over_its_whole_kernel(tmp_path: Path) -> None:
     made = model(
         [node("Conv", ["x", "w"], ["y"])], [floats("x", 1, 1, 4, 4)], [floats("y", 1, 1, 3, 3)], {"w": weights}
     )
-    assert would_saturate(write(made, tmp_path / "m.onnx")) == ["y"]
+    assert would_saturate(write(made, tmp_path / "m.onnx"), None) == ["y"]
+
+
+@pytest.mark.parametrize("large", ["w", "r", ""])
+def test_both_weights_of_an_lstm_are_looked_at(large: str, tmp_path: Path) -> None:
+    weights = {"w": np.zeros((1, 8, 4), np.float32), "r": np.zeros((1, 8, 2), np.float32)}
+    if large:
+        weights[large][0, 3, :2] = 1.0
+    made = model([node("LSTM", ["x", "w", "r"], ["y"], hidden_size=2)], [floats("x", 3, 1, 4)], [floats("y")], weights)
+    path = write(made, tmp_path / "m.onnx")
+    assert would_saturate(path, None) == (["y"] if large else [])
+    assert would_saturate(path, ["MatMul", "Gemm"]) == []

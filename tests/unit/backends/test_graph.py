@@ -185,6 +185,10 @@ def relu(
         (relu(w=np.zeros(100, np.int64), v=np.zeros(1, np.float16)), "fp16"),
         (relu(kind="DynamicQuantizeLinear", w=np.zeros(4, np.float32)), "int8"),
         (relu(kind="QLinearMatMul", w=np.zeros(4, np.float32)), "int8"),
+        (relu(kind="DynamicQuantizeMatMul", domain="com.microsoft", w=np.zeros(4, np.float32)), "int8"),
+        (relu(kind="DynamicQuantizeLSTM", domain="com.microsoft", w=np.zeros(4, np.float32)), "int8"),
+        (relu(kind="MatMulIntegerToFloat", domain="com.microsoft", w=np.zeros(4, np.float32)), "int8"),
+        (relu(kind="QAttention", domain="com.microsoft", w=np.zeros(4, np.float32)), "int8"),
         (relu(kind="MatMulNBits", domain="com.microsoft", w=np.zeros(4, np.float32)), "int4"),
     ],
 )

@@ -117,3 +117,31 @@ def test_weights_in_another_file(tmp_path: Path) -> None:
     model = onnx.load(tmp_path / "m.onnx")
     onnx.save_model(model, tmp_path / "e.onnx", save_as_external_data=True, location="w.data", size_threshold=16)
     assert saturation.saturating_layers(str(tmp_path / "e.onnx"))[0]["pairs"] == 64 * 32
+
+
+def test_large_weights_are_counted_in_blocks() -> None:
+    rows = np.random.default_rng(1).integers(-128, 128, (3, saturation.BLOCK // 2 + 1)).astype(np.int8)
+    each = [saturation.count(row[None]) for row in rows]
+    assert saturation.count(rows) == (sum(pairs for pairs, _ in each), sum(total for _, total in each))
+    seen: list[tuple[int, ...]] = []
+    saturation.count(rows, lambda part: seen.append(part.shape) or part)  # type: ignore[func-returns-value]
+    assert seen == [(1, rows.shape[1])] * 3
+
+
+def test_a_recurrent_layer_that_olive_makes_int8_is_seen(tmp_path: Path) -> None:
+    """As onnxruntime's quantizer writes it, with its scale for all weights of a direction."""
+    weights = {"w": np.ones((1, 8, 4), np.float32), "r": np.zeros((1, 8, 2), np.float32)}
+    stored = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 1, 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    body = helper.make_graph([helper.make_node("LSTM", ["x", "w", "r"], ["y"], name="lstm", hidden_size=2)], "g", [x],
+                             [y], stored)  # fmt: skip
+    plain, made = tmp_path / "plain.onnx", tmp_path / "made.onnx"
+    plain.write_bytes(
+        helper.make_model(body, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+    )
+    quantize_dynamic(plain, made, weight_type=QuantType.QInt8)
+    (layer,) = saturation.saturating_layers(str(made))
+    assert layer == {"layer": layer["layer"], "operator": "DynamicQuantizeLSTM", "pairs": 16, "of": 24}
+    quantize_dynamic(plain, made, weight_type=QuantType.QInt8, reduce_range=True)
+    assert saturation.saturating_layers(str(made)) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 from pathlib import Path
 from typing import Any
@@ -98,3 +99,17 @@ def test_rounds_that_follow_one_another_have_opposite_orders() -> None:
     for seed in range(0, 40, 2):
         assert script["turns"](seed) == script["turns"](seed + 1)[::-1]
     assert len({tuple(script["turns"](seed)) for seed in range(40)}) == 6
+
+
+@pytest.mark.parametrize("other", [{"allow_spinning": True}, {"flush_denormals": True}, {"intra_op_threads": 2}])
+def test_sessions_that_would_disturb_one_another_have_processes_of_their_own(
+    task: dict[str, Any], other: dict[str, Any]
+) -> None:
+    """Whichever of the two it is, the cores are as many as the larger of them has threads."""
+    for side in ("candidate", "baseline"):
+        found = timing.time_round(task | {"settings": task["settings"] | {side: SETTINGS | other}}, 7)
+        assert found["one_at_a_time"] is True
+        assert len(found["cores"]) == min(os.cpu_count() or 1, other.get("intra_op_threads", 1))
+        assert all(len(row) == 3 and min(row) > 0 for row in found["times_ns"])
+    both = task | {"settings": {"candidate": SETTINGS | other, "baseline": SETTINGS | other}}
+    assert "one_at_a_time" not in timing.time_round(both, 7)

@@ -195,13 +195,21 @@ def test_another_provider_must_be_faster_than_the_source() -> None:
 
 
 def with_numbers(
-    item: Tried, *, size: int = 100, peak: float | None = None, load: tuple[float, float] = (1, 1)
+    item: Tried,
+    *,
+    size: int = 100,
+    peak: float | None = None,
+    load: tuple[float, float] = (1, 1),
+    source_peak: float | None = None,
 ) -> Tried:
     assert item.latency
     low, high = load
     loads = {"ratio": (low + high) / 2, "ratio_low": low, "ratio_high": high}
-    timing = with_peaks(item.latency.candidate, [] if peak is None else [peak - 1, peak, peak + 1])
-    latency = replace(item.latency, load=loads, candidate=timing)
+    timing, before = (
+        with_peaks(each, [] if value is None else [value - 1, value, value + 1])
+        for each, value in ((item.latency.candidate, peak), (item.latency.baseline, source_peak))
+    )
+    latency = replace(item.latency, load=loads, candidate=timing, baseline=before)
     return replace(item, candidate=replace(item.candidate, size_bytes=size), latency=latency)
 
 
@@ -273,11 +281,15 @@ def test_where_the_load_matters_a_provider_that_compiles_is_avoided() -> None:
 
 def test_where_memory_matters_another_provider_must_be_leaner_than_what_there_is() -> None:
     nothing = tried("fp32", candidate=Candidate("fp32", None, "fp32", failure="changed nothing"), equivalence=None)
-    there = with_numbers(on("openvino", "source", 0.5, 0.6), peak=5.0)
-    choice = choose([nothing, there], SOURCE, objective="memory")
-    assert choice.chosen.provider == "cpu"
-    assert choice.tried[1].reason == "not proved leaner than the source on cpu"
-    home, other = with_numbers(tried("fp32"), peak=10.0), with_numbers(on("openvino", "fp32", 0.5, 0.6), peak=5.0)
+    for before in (None, 5.0):
+        there = with_numbers(on("openvino", "source", 0.5, 0.6), peak=5.0, source_peak=before)
+        choice = choose([nothing, there], SOURCE, objective="memory")
+        assert choice.chosen.provider == "cpu"
+        assert choice.tried[1].reason == "not proved leaner than the source on cpu"
+    lean = with_numbers(on("openvino", "source", 0.5, 0.6), peak=5.0, source_peak=10.0)
+    assert choose([nothing, lean], SOURCE, objective="memory").chosen.provider == "openvino"
+    home = with_numbers(tried("fp32"), peak=10.0, source_peak=10.0)
+    other = with_numbers(on("openvino", "fp32", 0.5, 0.6), peak=5.0, source_peak=10.0)
     assert choose([home, other], SOURCE, objective="memory").chosen.provider == "openvino"
 
 
@@ -307,10 +319,31 @@ def test_the_best_at_home_is_no_tie_where_another_is_clearly_faster(third: tuple
     assert choice.at_home is home[2]
 
 
-def test_where_no_recipe_holds_at_home_the_source_is_best_there() -> None:
-    choice = choose([tried("fp32", 1.1, 1.2), on("openvino", "fp32", 0.3, 0.4)], SOURCE)
-    assert (choice.chosen.candidate.recipe, choice.chosen.provider) == ("fp32", "openvino")
+SLOWER = tried("fp32", 1.1, 1.2)
+LOADS_SLOWER = with_numbers(tried("fp32", 0.9, 1.1), load=(1.4, 1.6))
+
+
+@pytest.mark.parametrize("home", [SLOWER, LOADS_SLOWER])
+def test_a_file_that_would_harm_at_home_is_not_shipped_for_another_provider(home: Tried) -> None:
+    """It is the fall-back there. The source itself harms nobody."""
+    there = [on("openvino", "fp32", 0.3, 0.4), on("openvino", "source", 0.35, 0.45)]
+    choice = choose([home, *there], SOURCE)
+    assert (choice.chosen.candidate.recipe, choice.chosen.provider) == ("source", "openvino")
+    assert choice.tried[1].reason == (
+        "the same file is proved slower than the source on cpu, where it would be the fall-back"
+    )
     assert choice.at_home is SOURCE
+    assert choice.tried[-1].reason == "the best on cpu, for machines without openvino: it is the same file"
+    assert choose([home, there[0]], SOURCE).chosen is not there[0]
+
+
+def test_on_a_tie_elsewhere_the_source_is_shipped_where_it_is_best_at_home() -> None:
+    unknown = tried("fp32", latency=speed(None, None, 12))
+    there = [on("openvino", "fp32", 0.3, 0.4), on("openvino", "source", 0.31, 0.4)]
+    assert choose([unknown, *there], SOURCE).chosen.candidate.recipe == "source"
+    clearly = on("openvino", "fp32", 0.1, 0.2)
+    choice = choose([unknown, clearly, there[1]], SOURCE)
+    assert (choice.chosen.candidate.recipe, choice.at_home) == ("fp32", SOURCE)
     assert choice.tried[-1].reason == "the best on cpu, for machines without openvino: build --provider cpu is for them"
 
 

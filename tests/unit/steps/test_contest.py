@@ -12,7 +12,7 @@ import pytest
 from artifactctl.clock import Clock
 from artifactctl.records import Tried
 from artifactctl.steps.contest import Contest
-from tests.unit.steps.test_choose import SOURCE, tried, verdicts, with_numbers
+from tests.unit.steps.test_choose import SOURCE, on, tried, verdicts, with_numbers
 from tests.unit.steps.test_reuse import reference
 
 SMALL, LARGE = {"x": (1, 3)}, {"x": (64, 3)}
@@ -94,3 +94,16 @@ def test_what_is_known_is_not_timed_again(tmp_path: Path) -> None:
     contest = told(tmp_path, (9.0, 9.0))
     assert contest.choose([FIRST, with_numbers(BEHIND)], SOURCE).chosen.candidate.recipe == "peephole"
     assert contest.timed == []
+
+
+def test_the_load_of_the_fall_back_is_timed_too(tmp_path: Path) -> None:
+    """The same file at home was behind somebody; who lacks the chosen provider loads it all the same."""
+    there = with_numbers(on("openvino", "peephole", 0.3, 0.4), load=(3.0, 4.0))
+    source = with_numbers(on("openvino", "source", 0.5, 0.6), load=(3.0, 4.0))
+    contest = told(tmp_path, (0.9, 1.0))
+    choice = contest.choose([FIRST, source, BEHIND, there], SOURCE)
+    assert (choice.chosen.candidate.recipe, choice.chosen.provider) == ("peephole", "openvino")
+    assert contest.timed == ["peephole"]
+    contest = told(tmp_path, (1.2, 1.4))
+    choice = contest.choose([FIRST, source, BEHIND, there], SOURCE)
+    assert (choice.chosen.candidate.recipe, choice.chosen.provider) == ("source", "openvino")
