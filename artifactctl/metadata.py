@@ -20,7 +20,7 @@ from artifactctl.versions import parse_folder_name
 SCHEMA_VERSION = 1
 MEASURED = ("latency_ms", "latency", "files")
 MOST_TEXTS = 3
-PLAIN_SETTINGS = {"memory_pattern": True, "arena": True, "flush_denormals": False, "allow_spinning": False}
+PLAIN_SETTINGS = {"memory_pattern": True, "arena": True, "flush_denormals": False, "allow_spinning": True}
 DATA_STATEMENT = "DATA: dict[str, Any] = "
 DATA_BLOCK = re.compile(r"^# <data>\n.*?^# </data>\n", re.MULTILINE | re.DOTALL)
 

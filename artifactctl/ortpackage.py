@@ -94,5 +94,6 @@ def _session_options(session: Mapping[str, Any]) -> dict[str, str]:
         "session.intra_op_num_threads": str(session["intra_op_threads"]),
         "session.inter_op_num_threads": str(session["inter_op_threads"]),
         "session.intra_op.allow_spinning": "1" if session["allow_spinning"] else "0",
+        "session.force_spinning_stop": "1",
         "session.graph_optimization_level": _LEVELS[session["graph_level"]],
     }

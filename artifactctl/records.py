@@ -34,7 +34,7 @@ class Session:
     intra_op_threads: int
     inter_op_threads: int = 1
     graph_level: str = DEFAULT_LEVEL
-    allow_spinning: bool = False  # threads that spin disturb whatever is measured beside them
+    allow_spinning: bool = True  # while a run lasts, and no longer: it would disturb whatever is measured beside it
     memory_pattern: bool = True
     arena: bool = True
     flush_denormals: bool = False
@@ -290,5 +290,5 @@ class Choice:
     chosen: Tried
     tried: tuple[Tried, ...]
     tuning: tuple[Mapping[str, Any], ...] = ()  # settings of the session that were tried for the chosen one
-    at_home: Tried | None = None  # the best on the build's own provider, where the chosen one is for another
+    at_home: Tried | None = None  # the best where the chosen provider is missing: on the build's own, else on the CPU
     defaults: LatencyReport | None = None  # against the source at ONNX Runtime's defaults, where it leaves the bound

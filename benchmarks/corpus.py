@@ -166,9 +166,10 @@ def missed(rows: list[Row], means: dict[str, float], bound: float, allowed: str)
     """The bars on speed are of the bound 1e-3; the others hold at every one."""
     found = []
     for row in rows:
-        own = row.verdicts[AUTO]
-        if own.status != HOLDS:
-            found.append(f"{row.name}: the chosen model: {own.status} ({own.note or own.time})")
+        for who in (AUTO, ON_CPU):
+            own = row.verdicts.get(who, row.verdicts[AUTO])
+            if own.status != HOLDS:
+                found.append(f"{row.name}: {who}: {own.status} ({own.note or own.time})")
     if bound == BAR_BOUND and means[AUTO] < BARS[allowed]:
         found.append(f"geometric-mean speed {means[AUTO]:.3f} (bar {BARS[allowed]})")
     for name in means.keys() - {AUTO, ON_CPU}:
@@ -177,12 +178,11 @@ def missed(rows: list[Row], means: dict[str, float], bound: float, allowed: str)
         if min(ours - theirs, means[AUTO] - means[name]) < -SAME:
             found.append(f"slower than {name}: {ours:.3f} against {theirs:.3f} on the {len(usable)} that it holds")
     for row in rows:
-        own = row.verdicts[AUTO]
-        if row.provider == "cpu" and own.load:  # other providers compile: theirs is only shown
-            if own.load.low > 1:
-                found.append(f"{row.name}: loads slower than its source, {own.load}")
-            elif own.load.high > MOST_LOAD:
-                found.append(f"{row.name}: not proved to load as its source does, {own.load}")
+        own = row.verdicts.get(ON_CPU, row.verdicts[AUTO])  # other providers compile: theirs is only shown
+        if own.load and own.load.low > 1:
+            found.append(f"{row.name}: loads slower than its source, {own.load}")
+        elif own.load and own.load.high > MOST_LOAD:
+            found.append(f"{row.name}: not proved to load as its source does, {own.load}")
     return [f"at {bound:g}: {line}" for line in found]
 
 

@@ -1,6 +1,7 @@
 """One judge for everyone: proved against the source's own answers, then timed against the source in pairs.
 
-The source runs at ONNX Runtime's defaults on the CPU provider, with the threads of the candidate.
+The source runs at ONNX Runtime's defaults on the CPU provider, with all cores, as everyone does whose threads were not
+tuned; all threads spin while a run lasts, as is the default, but not after it.
 """
 
 from __future__ import annotations
@@ -102,10 +103,9 @@ class Judge:
 
     def _duel(self, path: Path, session: Session) -> Duel:
         reference, terms = self.reference, Terms(LIMIT, CONFIDENCE, self.budget_s)
-        source = replace(self.defaults, intra_op_threads=session.intra_op_threads)
         return Duel(
             path, reference.path, sample_of(reference), session, reference.seed, terms,
-            baseline_session=source, most_rounds=self.rounds, patience=5,
+            baseline_session=self.defaults, most_rounds=self.rounds, patience=5,
         )  # fmt: skip
 
     def _times(self, path: Path, session: Session) -> LatencyReport:

@@ -600,6 +600,7 @@ def make_session(path: Path | str | bytes, settings: dict[str, Any], *, fall_bac
         options.enable_profiling, options.profile_file_prefix = True, prefix
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     options.add_session_config_entry("session.intra_op.allow_spinning", "1" if settings["allow_spinning"] else "0")
+    options.add_session_config_entry("session.force_spinning_stop", "1")  # when a run ends
     options.intra_op_num_threads = settings["intra_op_threads"]
     options.inter_op_num_threads = settings["inter_op_threads"]
     options.enable_mem_pattern = settings.get("memory_pattern", True)

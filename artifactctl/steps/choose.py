@@ -34,7 +34,7 @@ def choose(tried: list[Tried], source: Tried, rules: Rules, faster: Better) -> C
         chosen = replace(source, status="chosen", reason=reason)
         return Choice(chosen, (*judged, chosen))
     if best.provider == rules.provider:
-        return _choice(judged, source, best, None, rules)
+        return replace(_choice(judged, source, best, None, rules), at_home=best_on(judged, rules.fallback))
     at_home = _best(judged, better, rules.provider) or source
     there = [item for item in judged if item.provider == best.provider and item.status != "rejected"]
     clearly = _clearly_faster if rules.objective == "latency" else better
@@ -79,6 +79,20 @@ def _best(judged: list[Tried], better: Better, provider: str | None = None) -> T
     return best
 
 
+def best_on(tried: Sequence[Tried], provider: str | None) -> Tried | None:
+    """Where machines fall back to that do not have the build's own provider: the simplest that is proved there, unless
+    another is proved faster. That it is slower there than at home speaks against none."""
+    best: Tried | None = None
+    for item in tried:
+        known = item.latency is not None and item.latency.ratio_low is not None
+        if item.provider != provider or unproved(item) or not known:
+            continue
+        assert item.latency is not None
+        if best is None or (best.latency and same_sizes(item, best) and proved_faster(item.latency, best.latency)):
+            best = item
+    return best
+
+
 def choose_again(
     tried: list[Tried], source: Tried, recorded: Sequence[Mapping[str, Any]], session: Mapping[str, Any]
 ) -> Choice | str:
@@ -108,7 +122,7 @@ def _recorded_home(judged: list[Tried], chosen: Tried, fallback: Mapping[str, An
     if not fallback:
         return None
     recipe = (fallback.get("best") or {"recipe": chosen.candidate.recipe})["recipe"]
-    named = [item for item in judged if item.candidate.recipe == recipe and item.status != "rejected"]
+    named = [item for item in judged if item.candidate.recipe == recipe and not unproved(item)]
     return next((item for item in named if item.provider == fallback["provider"]), None)
 
 

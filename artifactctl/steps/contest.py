@@ -9,6 +9,7 @@ from artifactctl.clock import Clock
 from artifactctl.crew import Crew
 from artifactctl.errors import LatencyRegression, SourceError
 from artifactctl.project import Budgets, Say
+from artifactctl.providers import CPU, PROVIDERS
 from artifactctl.records import DEFAULT_LEVEL, Choice, LatencyReport, ReferenceModel, Tried
 from artifactctl.steps import choose
 from artifactctl.steps.measure import Duel, Terms, fight, measure, peak_memory, report_of, sample_of, with_peaks
@@ -34,8 +35,10 @@ class Contest:
     @property
     def rules(self) -> Rules:
         config = self.reference.source.config
-        named = recipes.expand(config)[1]
-        return Rules(self.reference.session.provider, config.objective, config.budgets, self.reference.precision, named)
+        named, home = recipes.expand(config)[1], self.reference.session
+        plain = (name for name in config.providers[1:] if PROVIDERS[name].execution_provider == CPU)
+        fallback = None if home.execution_provider == CPU else next(plain, None)
+        return Rules(home.provider, config.objective, config.budgets, self.reference.precision, named, fallback)
 
     def choose(self, tried: list[Tried], source: Tried) -> Choice:
         config, rules = self.reference.source.config, self.rules

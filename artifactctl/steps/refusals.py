@@ -43,6 +43,7 @@ class Rules:
     budgets: Budgets
     precision: str = "fp32"
     named: frozenset[str] = frozenset()
+    fallback: str | None = None  # plain CPU, where the build's own provider is another one
 
     @property
     def better(self) -> str:

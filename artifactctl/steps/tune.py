@@ -56,7 +56,7 @@ def settings(session: Session) -> Iterator[tuple[str, Any]]:
     yield "memory_pattern", False
     yield "arena", False
     if session.intra_op_threads > 1:
-        yield "allow_spinning", True
+        yield "allow_spinning", False
     threads = session.intra_op_threads
     while threads > 1:
         threads //= 2
