@@ -39,7 +39,7 @@ LOADS, LOADS_NS = 16, 400_000_000  # of each side in a round of loads, and the t
 COPIED_BYTES = 64_000_000  # of a model whose loads are timed: a larger one lies in too many places to be in luck
 MOST_SAMPLES = 700  # steady runs of all children of a survey: enough for the 99th percentile
 PATIENCE = 4  # a survey of a slow model may take so many times its seconds
-OF_A_PROCESS = ("intra_op_threads", "flush_denormals")  # see stand_apart
+OF_A_PROCESS = ("flush_denormals",)  # see stand_apart
 # a model that does nothing: what a session costs by itself
 EMPTY = bytes.fromhex(
     "08073a370a100a017812017922084964656e746974791201655a0f0a0178120a0a08080112040a020801620f0a0179120a0a"
@@ -91,8 +91,8 @@ def one_round(task: dict[str, Any], seed: int) -> dict[str, Any]:
 
 
 def stand_apart(task: dict[str, Any]) -> bool:
-    """Whether the two differ in what a process has once: its cores, and whether it flushes denormal numbers, which its
-    first session decides for all."""
+    """Whether the two differ in what a process has once: whether it flushes denormal numbers is decided by its first
+    session, for all of them."""
     one, other = (task["settings"][side] for side in ("candidate", "baseline"))
     return any(one.get(key) != other.get(key) for key in OF_A_PROCESS)
 

@@ -14,10 +14,6 @@ Better = Callable[[Tried, Tried], bool]
 WORTH = 0.97  # what is not even so much faster by its estimate is not worth a less simple model
 
 
-def any_holds(tried: list[Tried], source: Tried, rules: Rules) -> bool:
-    return any(_refusal(item, tried, source, rules) is None for item in tried)
-
-
 def choose(tried: list[Tried], source: Tried, rules: Rules, faster: Better) -> Choice:
     """The simplest candidate that holds, unless another is proved better; the source itself when none holds.
 
@@ -34,12 +30,12 @@ def choose(tried: list[Tried], source: Tried, rules: Rules, faster: Better) -> C
         chosen = replace(source, status="chosen", reason=reason)
         return Choice(chosen, (*judged, chosen))
     if best.provider == rules.provider:
-        return replace(_choice(judged, source, best, None, rules), at_home=best_on(judged, rules.fallback))
+        return replace(_choice(judged, source, best, None, rules), at_home=best_on(judged, best, rules.fallback))
     at_home = _best(judged, better, rules.provider) or source
     there = [item for item in judged if item.provider == best.provider and item.status != "rejected"]
     clearly = _clearly_faster if rules.objective == "latency" else better
     for twin in there:  # on a tie the file that is best at home too: whoever lacks that provider runs it
-        if twin.candidate.recipe == at_home.candidate.recipe:
+        if twin.candidate.recipe == at_home.candidate.recipe and at_home is not source:
             best = best if any(clearly(item, twin) for item in there) else twin
     return _choice(judged, source, best, at_home, rules)
 
@@ -79,17 +75,14 @@ def _best(judged: list[Tried], better: Better, provider: str | None = None) -> T
     return best
 
 
-def best_on(tried: Sequence[Tried], provider: str | None) -> Tried | None:
-    """Where machines fall back to that do not have the build's own provider: the simplest that is proved there, unless
-    another is proved faster. That it is slower there than at home speaks against none."""
-    best: Tried | None = None
-    for item in tried:
-        known = item.latency is not None and item.latency.ratio_low is not None
-        if item.provider != provider or unproved(item) or not known:
-            continue
-        assert item.latency is not None
-        if best is None or (best.latency and same_sizes(item, best) and proved_faster(item.latency, best.latency)):
-            best = item
+def best_on(tried: Sequence[Tried], shipped: Tried, provider: str | None) -> Tried | None:
+    """Where machines fall back to that lack the build's own provider: the shipped file, unless another is proved faster
+    there. That all of them are slower there than at home speaks against none."""
+    there = [item for item in tried if item.provider == provider and not unproved(item) and item.latency]
+    best = next((item for item in there if item.candidate.recipe == shipped.candidate.recipe), None)
+    for item in there:
+        if best and best.latency and item.latency and same_sizes(item, best):
+            best = item if proved_faster(item.latency, best.latency) else best
     return best
 
 
@@ -132,9 +125,7 @@ def name_of(item: Tried) -> str:
 
 def proved_faster(one: LatencyReport, other: LatencyReport) -> bool:
     """By what both are to the source."""
-    assert one.ratio_high is not None
-    assert other.ratio_low is not None
-    return one.ratio_high < other.ratio_low
+    return one.ratio_high is not None and other.ratio_low is not None and one.ratio_high < other.ratio_low
 
 
 def same_sizes(item: Tried, other: Tried) -> bool:

@@ -43,13 +43,14 @@ class Contest:
     def choose(self, tried: list[Tried], source: Tried) -> Choice:
         config, rules = self.reference.source.config, self.rules
         measured = self._measured(tried)
-        if not choose.any_holds(measured, source, rules):
-            source = self.against_the_source(source, config.latency.budget_s)
         choice = choose.choose(measured, source, rules, self._better)
         weighed = set[int]()
         while (place := self._unweighed(choice, measured, weighed)) is not None:
             weighed.add(place)
             measured[place] = self.against_the_source(measured[place], config.latency.budget_s)
+            choice = choose.choose(measured, source, rules, self._better)
+        if choice.chosen.latency is None:  # it is the source, which nobody has timed yet
+            source = self.against_the_source(source, config.latency.budget_s)
             choice = choose.choose(measured, source, rules, self._better)
         demand_budgets(choice.chosen, config.budgets)
         return choice

@@ -337,13 +337,11 @@ def test_a_file_that_would_harm_at_home_is_not_shipped_for_another_provider(home
     assert choose([home, there[0]], SOURCE).chosen is not there[0]
 
 
-def test_on_a_tie_elsewhere_the_source_is_shipped_where_it_is_best_at_home() -> None:
-    unknown = tried("fp32", latency=speed(None, None, 12))
-    there = [on("openvino", "fp32", 0.3, 0.4), on("openvino", "source", 0.31, 0.4)]
-    assert choose([unknown, *there], SOURCE).chosen.candidate.recipe == "source"
-    clearly = on("openvino", "fp32", 0.1, 0.2)
-    choice = choose([unknown, clearly, there[1]], SOURCE)
-    assert (choice.chosen.candidate.recipe, choice.at_home) == ("fp32", SOURCE)
+def test_where_no_recipe_holds_at_home_the_source_is_best_there() -> None:
+    larger = with_numbers(tried("fp32", 0.9, 1.1), size=200)
+    choice = choose([larger, on("openvino", "fp32", 0.3, 0.4)], SOURCE)
+    assert (choice.chosen.candidate.recipe, choice.chosen.provider) == ("fp32", "openvino")
+    assert choice.at_home is SOURCE
     assert choice.tried[-1].reason == "the best on cpu, for machines without openvino: build --provider cpu is for them"
 
 
@@ -375,3 +373,19 @@ def test_what_was_best_at_home_is_so_again() -> None:
         choice = choose_again(items, SOURCE, entries, session)
         assert isinstance(choice, Choice)
         assert choice.at_home is None
+
+
+def test_the_best_on_the_cpu_is_known_where_another_provider_stands_first() -> None:
+    def there(recipe: str, low: float, high: float) -> Tried:
+        return on("cpu", recipe, low, high)
+
+    home = [on("openvino", "fp32", 0.9, 1.0), on("openvino", "slim", 0.9, 1.0)]
+    rules = {"provider": "openvino", "fallback": "cpu"}
+    for slim, expected in (((3.0, 4.0), "fp32"), ((1.5, 1.9), "slim")):
+        items = [home[0], there("fp32", 2.0, 5.0), home[1], there("slim", *slim)]
+        choice = choose([items[0], replace(items[1], latency=speed(2.0, 5.0)), *items[2:]], SOURCE, **rules)
+        assert (choice.chosen.candidate.recipe, choice.chosen.provider) == ("fp32", "openvino")
+        assert choice.at_home is not None
+        assert (choice.at_home.candidate.recipe, choice.at_home.provider) == (expected, "cpu")
+    assert choose([home[0]], SOURCE, **rules).at_home is None
+    assert choose(items, SOURCE, provider="openvino").at_home is None

@@ -12,7 +12,7 @@ import pytest
 from artifactctl.clock import Clock
 from artifactctl.records import Tried
 from artifactctl.steps.contest import Contest
-from tests.unit.steps.test_choose import SOURCE, on, tried, verdicts, with_numbers
+from tests.unit.steps.test_choose import SOURCE, on, speed, tried, verdicts, with_numbers
 from tests.unit.steps.test_reuse import reference
 
 SMALL, LARGE = {"x": (1, 3)}, {"x": (64, 3)}
@@ -58,7 +58,7 @@ class Told(Contest):
 
     def against_the_source(self, item: Tried, budget_s: float, lost_above: float | None = None) -> Tried:
         self.timed.append(item.candidate.recipe)
-        return with_numbers(item, load=self.loads)
+        return with_numbers(item if item.latency else replace(item, latency=speed(1.0, 1.0)), load=self.loads)
 
 
 def told(place: Path, loads: tuple[float, float]) -> Told:
@@ -107,3 +107,10 @@ def test_the_load_of_the_fall_back_is_timed_too(tmp_path: Path) -> None:
     contest = told(tmp_path, (1.2, 1.4))
     choice = contest.choose([FIRST, source, BEHIND, there], SOURCE)
     assert (choice.chosen.candidate.recipe, choice.chosen.provider) == ("source", "openvino")
+
+
+def test_a_source_that_is_left_in_the_end_is_timed(tmp_path: Path) -> None:
+    contest = told(tmp_path, (1.2, 1.4))
+    choice = contest.choose([LOST, BEHIND], replace(SOURCE, latency=None))
+    assert contest.timed == ["peephole", "source"]
+    assert choice.chosen.candidate.recipe == "source"
