@@ -15,8 +15,7 @@ from artifactctl.records import Session
 from artifactctl.steps.export import explain_inputs, session_for
 from artifactctl.versions import folder_name, parse_reference
 
-# threads are the machine's
-OWN_SETTINGS = ("graph_level", "memory_pattern", "arena", "flush_denormals", "allow_spinning")
+OWN_SETTINGS = ("graph_level", "memory_pattern", "arena", "flush_denormals")  # threads are the machine's
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +82,19 @@ def session_of(side: Side, provider: str | None, crew: Crew) -> Session:
 
 def own_session(side: Side, session: Session) -> Session:
     """The same provider and threads, with the settings and the options that the artifact was proved with."""
+    session = calm(session)
     if side.metadata is None:
         return session
     recorded, options = side.metadata["session"], metadata.options_on(side.metadata, session.provider)
     own = recorded if recorded["execution_provider"] == session.execution_provider else {}
     kept = {key: own[key] for key in OWN_SETTINGS if key in own}
     return replace(session, options=options, **kept)
+
+
+def calm(session: Session) -> Session:
+    """For the gate, where both sides run alike: on a busy machine threads that spin wait for one another, and what they
+    wait for is the noise."""
+    return replace(session, allow_spinning=False)
 
 
 def inputs_of(side: Side, scratch: Path, crew: Crew) -> tuple[Path, bool]:

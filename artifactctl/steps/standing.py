@@ -23,7 +23,7 @@ from artifactctl.project import Latency, Say
 from artifactctl.records import Choice, LatencyReport, Session, Timing
 from artifactctl.steps.explain import keep_model
 from artifactctl.steps.measure import Duel, Terms, fight, report_of
-from artifactctl.steps.sides import Side, earlier, own_session, recorded, session_of, side_of, why_incomparable
+from artifactctl.steps.sides import Side, calm, earlier, own_session, recorded, session_of, side_of, why_incomparable
 
 PREVIOUS, OLDEST = "previous", "oldest"
 SETTINGS = {PREVIOUS: "max_regression", OLDEST: "max_drift"}
@@ -98,7 +98,7 @@ def compare(contender: Contender, other: Side, limit: float, latency: Latency, c
     if not reason:
         try:
             duel = Duel(
-                contender.side.model, other.model, contender.inputs, contender.session, contender.seed, terms,
+                contender.side.model, other.model, contender.inputs, calm(contender.session), contender.seed, terms,
                 _session(contender, other, crew),
             )  # fmt: skip
             rounds, seconds = fight(duel, crew)

@@ -53,7 +53,7 @@ def test_twenty_times_the_work_is_a_regression(cli: Cli, tmp_path: Path) -> None
         assert numbers["peak_rss_mb"] >= 0
     assert fast.json["data"]["detection_limit"] <= 1.0
     assert fast.json["data"]["session"]["intra_op_threads"] >= 1
-    assert fast.json["data"]["session"]["allow_spinning"] is True
+    assert fast.json["data"]["session"]["allow_spinning"] is False
 
 
 def test_a_limit_that_nobody_can_prove_is_not_proven(cli: Cli, tmp_path: Path) -> None:
