@@ -16,10 +16,10 @@ from artifactctl.steps.settle import find_level
 from artifactctl.steps.verify import put_to_proof, refused
 
 
-def other_places(reference: ReferenceModel, crew: Crew, say: Say) -> tuple[list[ReferenceModel], list[Tried]]:
-    """The source as it answers there; and with the reason where it does not run, or leaves its own bound."""
-    config, taken, found = reference.source.config, {reference.session.execution_provider}, list[ReferenceModel]()
-    unfit = list[Tried]()
+def other_places(reference: ReferenceModel, crew: Crew, say: Say) -> list[tuple[ReferenceModel, Tried]]:
+    """Each with the source as it is proved there, or with the reason where it does not run, or leaves its own bound."""
+    config, taken = reference.source.config, {reference.session.execution_provider}
+    found = list[tuple[ReferenceModel, Tried]]()
     here, packages = crew.ask("runner", "describe_runtime")["providers"], runtimes.installed()
     for name in config.providers[1:]:
         row = PROVIDERS[name]
@@ -28,26 +28,31 @@ def other_places(reference: ReferenceModel, crew: Crew, say: Say) -> tuple[list[
         taken.add(row.execution_provider)
         say(f"asking whether the source runs on {name}")
         there = replace(reference, session=session_for(name, crew, config.options_on(name)))
+        source = reference_form(reference)
         try:
-            found.append(find_level(there, crew))
+            there = find_level(there, crew)
+            found.append((there, put_to_proof(reference, source, crew, there)))
         except (SourceError, NotEquivalent, NotAvailable) as error:
-            unfit.append(refused(reference_form(reference), error, there))
-    return found, unfit
+            found.append((there, refused(source, error, there)))
+    return found
 
 
 def everywhere(reference: ReferenceModel, tried: list[Tried], crew: Crew, say: Say) -> list[Tried]:
     """Each candidate that holds, on every place; there the source itself too: what is rewritten for ONNX Runtime's own
     kernels may be what another provider would have known by its pieces. It comes behind the simplest recipe: whoever
-    falls back to the build's own provider is better off with that."""
-    places, sources = other_places(reference, crew, say)
-    sources += [put_to_proof(reference, reference_form(reference), crew, place) for place in places]
+    falls back to the build's own provider is better off with that. Where the source does not run, a candidate may, and
+    is told of only then."""
+    places = other_places(reference, crew, say)
     found = list[Tried]()
     for item in tried:
         found.append(item)
         if item.equivalence and item.equivalence.proves_something:
-            found += [put_to_proof(reference, item.candidate, crew, _at(place, item)) for place in places]
+            for place, source in places:
+                there = put_to_proof(reference, item.candidate, crew, _at(place, item))
+                runs = there.equivalence is not None and there.equivalence.proves_something
+                found += [there] if runs or source.equivalence else []
         if item is tried[0]:
-            found += sources
+            found += [source for _, source in places]
     return found
 
 
