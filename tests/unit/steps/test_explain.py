@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 from math import log2
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from artifactctl.steps.explain import first_broken
+from artifactctl.errors import SourceError
+from artifactctl.steps.explain import explain, first_broken
+from tests.unit.steps.test_choose import proof, tried
+from tests.unit.steps.test_reuse import reference
 
 
 class Steps:
@@ -51,3 +56,20 @@ def test_what_it_names_is_always_a_change_from_good_to_bad(count: int) -> None:
         assert found is not None
         assert good[found - 1]
         assert not good[found]
+
+
+class Nobody:
+    """A crew whose every answer is a failure."""
+
+    def __init__(self, kept: Path) -> None:
+        self.kept = kept
+
+    def ask(self, name: str, operation: str, **arguments: Any) -> Any:
+        raise SourceError("the model brings ONNX Runtime down")
+
+
+def test_an_explanation_that_fails_changes_no_verdict(tmp_path: Path) -> None:
+    different = tried("fp16", equivalence=proof(reason="far off", worst="00000"))
+    source = reference(tmp_path, plan={"states": [], "batched": False})
+    found = explain(source, different, tmp_path, Nobody(tmp_path / "kept"))  # type: ignore[arg-type]
+    assert found == different
