@@ -24,11 +24,8 @@ DATA_SUFFIX = ".data"
 SMALL_BYTES = 1 << 20  # of external data that may say something about sizes and limits
 MOST_BYTES = 1 << 31  # what protobuf can hold
 LONGEST_NAME = 4096
-# how the names of operators with int8 begin: ONNX's own, and what ONNX Runtime makes of them
-_QUANTIZED = (
-    *("QuantizeLinear", "DequantizeLinear", "DynamicQuantize", "MatMulInteger", "ConvInteger", "QLinear"),
-    *("QAttention", "QGemm", "QOrdered", "QEmbedLayerNorm"),
-)
+_QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantize", "MatMulInteger", "ConvInteger", "QLinear",
+              "QAttention", "QGemm", "QOrdered", "QEmbedLayerNorm")  # fmt: skip
 _FLOATS: dict[int, str] = {
     TensorProto.FLOAT: "fp32",
     TensorProto.FLOAT16: "fp16",
@@ -136,7 +133,7 @@ def describe(model: ModelProto) -> dict[str, Any]:
 
 
 def precision(model: ModelProto) -> str:
-    """By what most of the weights are, unless quantized operators say otherwise."""
+    """By what most of the weights are, unless operators say otherwise, ONNX's or ONNX Runtime's own."""
     kinds = {node.op_type for node in nodes(model)}
     if any(kind.endswith("NBits") for kind in kinds):
         return "int4"
