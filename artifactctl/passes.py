@@ -42,9 +42,14 @@ ORT_BASIC = OlivePass(
 )
 # Our own rewrites, exact but for rounding: backends/algebra. ONNX Runtime does none of them at any graph level.
 ALGEBRA = OlivePass(
-    "algebra: weights that are constants, whole activations, factors inside convolutions, rows for one-hot products",
+    "algebra: constants for shapes and weights, whole activations and norms, factors and biases inside products",
     "OnnxAlgebra",
-    {"rewrites": ["hard_swish", "into_conv", "one_hot", "tabulate"]},
+    {
+        "rewrites": [
+            *("reshapes", "einsum", "biases", "transposes", "layer_norm"),
+            *("hard_swish", "into_conv", "one_hot", "tabulate", "gelu"),
+        ]
+    },
     required=False,
 )
 LAYOUT = OlivePass(

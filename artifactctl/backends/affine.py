@@ -155,7 +155,8 @@ def _conv(view: View, conv: NodeProto, source: str, weights: Array, bias: Array,
 
 def each_channel(view: View, source: str, scale: Array, shift: Array, target: str) -> NodeProto:
     """source · scale + shift for each channel, as a convolution."""
-    constants = [view.add(values.astype(np.float32)) for values in (scale.reshape(-1, 1, 1, 1), shift)]
+    given = (scale.reshape(-1, 1, 1, 1), shift) if shift.any() else (scale.reshape(-1, 1, 1, 1),)
+    constants = [view.add(values.astype(np.float32)) for values in given]
     return helper.make_node("Conv", [source, *constants], [target], kernel_shape=[1, 1], group=len(scale))
 
 

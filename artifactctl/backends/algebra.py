@@ -10,10 +10,16 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from artifactctl.backends import activations, affine, listing, onehot
+from artifactctl.backends import activations, affine, listing, norms, onehot, products, reshapes
 from artifactctl.backends.view import View
 
 REWRITES: dict[str, Callable[[View], int]] = {
+    "reshapes": reshapes.reshapes,
+    "einsum": products.einsum,
+    "biases": products.biases,
+    "transposes": reshapes.transposes,
+    "layer_norm": norms.layer_norm,
+    "gelu": norms.gelu,
     "hard_swish": activations.hard_swish,
     "into_conv": affine.into_conv,
     "one_hot": onehot.one_hot,
@@ -27,7 +33,10 @@ REWRITES: dict[str, Callable[[View], int]] = {
 def rewrite(model: ModelProto, names: Sequence[str], home: Path | None = None) -> dict[str, int]:
     """Changes the model in place; how many places each rewrite changed. `home` has its external data, if it has any."""
     view = View(model, home)
-    done = {"constants": view.freed} | {name: REWRITES[name](view) for name in names}
+    done = {"constants": view.freed}
+    for name in names:
+        done[name] = REWRITES[name](view)
+        view.sweep()
     if any(done.values()):
         view.close()
     return done

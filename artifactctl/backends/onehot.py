@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
+from artifactctl.backends.sizes import ONE, Shapes
 from artifactctl.backends.view import View, attribute
 
 Array = np.ndarray[Any, Any]
@@ -24,7 +25,7 @@ _ELEMENTWISE: dict[str, Callable[..., Array]] = {
 
 def one_hot(view: View) -> int:
     """MatMul(Cast(Equal(x, [0 … K-1])), table) as rows of the table; what is no row's number takes a row of zeros."""
-    changed = 0
+    shapes, changed = Shapes(view), 0
     for product in view:
         cast = view.producer.get(product.input[0]) if product.op_type == "MatMul" else None
         equal = view.producer.get(cast.input[0]) if cast is not None and cast.op_type == "Cast" else None
@@ -35,11 +36,12 @@ def one_hot(view: View) -> int:
         table, sides = view.constant(product.input[1]), view.operands(equal)
         if table is None or table.ndim != 2 or table.dtype != np.float32 or not sides:
             continue
-        numbers = view.constant(sides[1])
-        if numbers is None or not _counts(numbers, len(table)) or not _ends_with_one(view, sides[0]):
+        numbers, sizes = view.constant(sides[1]), shapes.shape(sides[0])
+        if numbers is None or not _counts(numbers, len(table)) or not sizes or sizes[-1] != ONE:
+            continue
+        if numbers.ndim > len(sizes):
             continue
         view.swap([equal, cast, product], _rows(view, sides[0], table, product.output[0]))
-        view.least_rank[product.output[0]] = numbers.ndim
         changed += 1
     return changed
 
@@ -49,26 +51,6 @@ def _counts(numbers: Array, rows: int) -> bool:
     if numbers.dtype not in (np.int32, np.int64) or numbers.ndim == 0:
         return False
     return numbers.shape[-1] == numbers.size == rows and bool((numbers.ravel() == np.arange(rows)).all())
-
-
-def _ends_with_one(view: View, name: str) -> bool:
-    """Whether the last dimension of a value is surely 1."""
-    node = view.producer.get(name)
-    if node is None:
-        return False
-    if node.op_type == "Expand":
-        shape = view.producer.get(node.input[1])
-        while shape is not None and shape.op_type == "Cast":
-            shape = view.producer.get(shape.input[0])
-        last = view.constant(shape.input[-1]) if shape is not None and shape.op_type == "Concat" else None
-        return last is not None and last.ravel()[-1] == 1 and _ends_with_one(view, node.input[0])
-    if node.op_type == "Reshape":
-        shape_of = view.constant(node.input[1])
-        return shape_of is not None and shape_of.size > 0 and shape_of.ravel()[-1] == 1
-    if node.op_type == "Unsqueeze" and len(node.input) > 1:
-        axes = view.constant(node.input[1])
-        return axes is not None and axes.tolist() == [-1]
-    return False
 
 
 def _rows(view: View, numbers: str, table: Array, target: str) -> list[NodeProto]:
@@ -88,7 +70,7 @@ def _rows(view: View, numbers: str, table: Array, target: str) -> list[NodeProto
 
 def tabulate(view: View) -> int:
     """What is computed element by element from rows of a constant table is computed once, for the table."""
-    changed = 0
+    shapes, changed = Shapes(view), 0
     for node in view:
         if node.op_type not in _ELEMENTWISE or len(node.output) != 1:
             continue
@@ -100,11 +82,10 @@ def tabulate(view: View) -> int:
         numbers = {gather.input[1] for gather in gathers}
         if len(numbers) != 1 or len(tables) != len({gather.output[0] for gather in gathers}):
             continue
-        rank = min(view.least_rank.get(name, 2) for name in tables)
+        rank = min(len(shapes.shape(name) or (0, 0)) for name in tables)
         made = _computed(view, node, tables, rank)
         if made is not None:
             view.swap([node], [helper.make_node("Gather", [view.add(made), numbers.pop()], [node.output[0]], axis=0)])
-            view.least_rank[node.output[0]] = rank
             changed += 1
     return changed
 

@@ -31,7 +31,6 @@ class View:
             self._seen_outside |= set(_captured(node))
         self._taken = _names(self.graph)
         self._made = 0
-        self.least_rank: dict[str, int] = {}  # of values that a rewrite knows more about than the file says
 
     def __iter__(self) -> Iterator[NodeProto]:
         """The nodes in order, without those that a rewrite removes while it goes."""
@@ -113,15 +112,35 @@ class View:
             self._slot_of[id(node)] = number
             self._enter(node)
 
+    def bypass(self, node: NodeProto, value: str) -> None:
+        """Whoever takes what a node makes takes that value, which is the same."""
+        target = node.output[0]
+        if (users := self.users(target)) is None:
+            self.swap([node], [helper.make_node("Identity", [value], [target])])
+            return
+        for user in {id(user): user for user in users}.values():
+            self._leave(user)
+            user.input[:] = [value if name == target else name for name in user.input]
+            self._enter(user)
+
+    def sweep(self) -> None:
+        """Forget the nodes whose values nobody takes any more."""
+        wanted = set(self._seen_outside)
+        for slot in reversed(self._slots):
+            for node in reversed(list(slot)):
+                if wanted.intersection(node.output):
+                    wanted.update(node.input)
+                else:
+                    slot[:] = [entry for entry in slot if entry is not node]
+                    del self._slot_of[id(node)]
+                    self._leave(node)
+
     def close(self) -> None:
         """Write what was changed into the model, without what nobody takes any more."""
-        wanted, nodes = set(self._seen_outside), list[NodeProto]()
-        for node in reversed([node for slot in self._slots for node in slot]):
-            if wanted.intersection(node.output):
-                nodes.append(node)
-                wanted.update(node.input)
-        nodes.reverse()
+        self.sweep()
+        nodes = [node for slot in self._slots for node in slot]
         made = {name for node in nodes for name in node.output}
+        wanted = self._seen_outside.union(*(node.input for node in nodes))
         copies = [_copy(node, NodeProto()) for node in nodes]
         tensors = [_copy(tensor, TensorProto()) for name, tensor in self._tensors.items() if name in wanted]
         known = [entry for entry in self.graph.value_info if entry.name in made]
