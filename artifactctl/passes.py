@@ -13,7 +13,7 @@ class OlivePass:
     type: str
     config: Mapping[str, Any]
     required: bool = True
-    for_cpu: bool | None = None  # True: only where no other provider is named, False: only where one is, None: always
+    for_cpu: bool | None = None  # True: only for models that need not run elsewhere, False: for the others, None: all
     below_opset: int | None = None  # only for models of an older opset than this one
     hungry: bool = False  # holds a model six times over, so large ones go without it
     must_add: frozenset[str] = frozenset()  # at least one of these operators, or it did nothing to speak of
@@ -22,6 +22,10 @@ class OlivePass:
 
 def _rewrite(name: str) -> OlivePass:
     return OlivePass(name, "OnnxOptimizerPasses", {"rewrites": [name]}, required=False, hungry=True)
+
+
+def _algebra(label: str, *rewrites: str, for_cpu: bool | None = None, required: bool = False) -> OlivePass:
+    return OlivePass(label, "OnnxAlgebra", {"rewrites": list(rewrites)}, required=required, for_cpu=for_cpu)
 
 
 ORT_EXTENDED = OlivePass(
@@ -41,33 +45,26 @@ ORT_BASIC = OlivePass(
     for_cpu=False,  # constants are folded, and every operator stays ONNX's own
 )
 # Our own rewrites, exact but for rounding: backends/algebra. ONNX Runtime does none of them at any graph level.
-ALGEBRA = OlivePass(
-    "algebra: constants for shapes and weights, whole activations and norms, factors and biases inside products",
-    "OnnxAlgebra",
-    {
-        "rewrites": [
-            *("reshapes", "einsum", "biases", "transposes", "layer_norm"),
-            *("hard_swish", "into_conv", "one_hot", "tabulate", "gelu"),
-        ]
-    },
-    required=False,
+ALGEBRA = _algebra(
+    "algebra: constants for shapes and weights, factors and biases inside products, rows for one-hot products",
+    *("reshapes", "einsum", "biases", "transposes", "layer_norm", "into_conv", "one_hot", "tabulate"),
 )
-LAYOUT = OlivePass(
-    "convolutions in place of what leaves their layout",
-    "OnnxAlgebra",
-    {"rewrites": ["one_convolution", "prelu"]},
-    required=False,
-)
+# what the CPU's kernels know as a whole other providers know by the pieces that exporters write
+WHOLE = _algebra("whole activations", "hard_swish", for_cpu=True)
+LAYOUT = _algebra("convolutions in place of what leaves their layout", "one_convolution", "prelu", "gelu", for_cpu=True)
+POOLS = _algebra("pools no larger than their data", "pools", for_cpu=False)  # which ONNX Runtime takes as they are
 REWRITES = (
     _rewrite("eliminate_deadend"),
     _rewrite("fuse_add_bias_into_conv"),
     _rewrite("fuse_bn_into_conv"),
+    WHOLE,
     ALGEBRA,
+    POOLS,
     LAYOUT,
     ORT_BASIC,
     ORT_EXTENDED,
 )
-LISTED = OlivePass("heavy weights listed as inputs again", "OnnxAlgebra", {"rewrites": ["list_heavy"]})
+LISTED = _algebra("heavy weights listed as inputs again", "list_heavy", required=True)
 HALF = {"keep_io_types": True}
 # symbolic shape inference fails on many real models, and quantization does not need it
 FOLDED = OlivePass(

@@ -18,9 +18,11 @@ from artifactctl.passes import (
     LISTED,
     OPSET_13,
     ORT_EXTENDED,
+    POOLS,
     PRODUCTS,
     REWRITES,
     STATIC_OPERATORS,
+    WHOLE,
     OlivePass,
 )
 from artifactctl.project import ModelConfig
@@ -42,6 +44,7 @@ class Recipe:
     auto: bool = True  # worth trying when nobody names it
     for_size: bool = False  # then only where the smallest model is wanted
     auto_on_cpu: bool = True  # also where ONNX Runtime's CPU kernels run it
+    cpu_alone: bool = False  # what it gives is for them, whatever other providers are allowed
     package: str | None = None  # beside Olive
     instead_of: str | None = None  # only where that recipe, tried before, gave no model that holds
 
@@ -96,7 +99,7 @@ def _partial(name: str, whole: Recipe) -> Recipe:
 
 def _simplified(name: str, step: OlivePass, package: str | None = None) -> Recipe:
     """By another's rewrites, then by ours."""
-    passes = (step, ALGEBRA, LAYOUT, ORT_EXTENDED)
+    passes = (step, WHOLE, ALGEBRA, POOLS, LAYOUT, ORT_EXTENDED)
     return Recipe(name, passes, "any model", any_precision=True, package=package)
 
 
@@ -112,7 +115,9 @@ RECIPES = {
     recipe.name: recipe
     for recipe in (
         Recipe("fp32", REWRITES, "any model", any_precision=True),
-        # the one before runs faster, and may load slower than its source
+        # where fp32 must run on other providers too
+        Recipe("fp32-fused", REWRITES, "any model", any_precision=True, cpu_alone=True),
+        # fp32 runs faster, and may load slower than its source
         Recipe(
             "fp32-listed",
             (*REWRITES, LISTED),
@@ -140,6 +145,7 @@ RECIPES = {
             ),
             "attention in float32",
             suits=lambda facts: bool(facts["attention"]),
+            cpu_alone=True,
         ),
         _simplified("slim", OlivePass("simplification by onnxslim", "OnnxSlimPass", {}), package="onnxslim"),
         # without onnxoptimizer, which breaks some models and holds large ones six times over
@@ -191,7 +197,7 @@ RECIPES = {
 
 AUTO = "auto"
 OLIVE_PREFIX = "olive:"
-FIXED = "fp32-fixed"
+FIXED, FOR_CPU = "fp32-fixed", "fp32-fused"
 CALIBRATED = frozenset(
     recipe.name for recipe in RECIPES.values() for step in recipe.passes if "calibration" in step.fills
 )
@@ -222,6 +228,15 @@ def shape_of(name: str) -> int:
     return int(name.removeprefix(FIXED).removeprefix("-") or 1) - 1
 
 
+def runs_on_cpu_alone(name: str) -> bool:
+    return base_of(name) in RECIPES and recipe_of(name).cpu_alone
+
+
+def other_providers(config: ModelConfig) -> list[str]:
+    """Those that are allowed and are not the CPU's kernels of ONNX Runtime."""
+    return [name for name in config.providers if PROVIDERS[name].execution_provider != CPU]
+
+
 def expand(config: ModelConfig) -> tuple[list[str], frozenset[str]]:
     """The candidates to try, simplest first, and those among them that the user named."""
     asked = dict.fromkeys(config.recipes)
@@ -239,9 +254,12 @@ def expand(config: ModelConfig) -> tuple[list[str], frozenset[str]]:
 
 def _worth(recipe: Recipe, config: ModelConfig) -> bool:
     """Not what nobody asked for (a model of fixed sizes refuses what its source takes), nor what cannot win there."""
-    on_cpu = PROVIDERS[config.providers[0]].execution_provider == CPU
-    if recipe.name == FIXED and not config.shapes:
+    elsewhere = other_providers(config)
+    on_cpu = config.providers[0] not in elsewhere
+    if (recipe.name == FIXED and not config.shapes) or (recipe.cpu_alone and not on_cpu):
         return False
+    if recipe.name == FOR_CPU and not elsewhere:
+        return False  # fp32 is that
     if recipe.name in CALIBRATED and not (config.data.calibration or config.data.samples):
         return False  # ranges of made-up inputs are nobody's ranges
     if recipe.for_size:

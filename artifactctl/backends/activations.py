@@ -8,6 +8,8 @@ from onnx import NodeProto, helper
 from artifactctl.backends.affine import channels_of, each_channel
 from artifactctl.backends.view import View, attribute
 
+_IN_LAYOUT = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "Add", "Mul", "Concat", "Relu")
+
 
 def hard_swish(view: View) -> int:
     """x · Clip(x + 3, 0, 6) / 6 as HardSwish, which ONNX Runtime makes part of a convolution before it."""
@@ -65,6 +67,11 @@ def _limits(view: View, clip: NodeProto) -> tuple[float | None, float | None]:
     return view.number(clip.input[1]), view.number(clip.input[2])
 
 
+def _stays(view: View, name: str) -> bool:
+    """Whether what takes a value takes it in the layout of convolutions: else it is laid out anew in any case."""
+    return any(user.op_type in _IN_LAYOUT for user in view.users(name) or ())
+
+
 def prelu(view: View) -> int:
     """slope · x + Relu((1 - slope) · x), each a convolution of 1 x 1 for each channel, which keep the layout."""
     changed = 0
@@ -72,7 +79,7 @@ def prelu(view: View) -> int:
         if node.op_type != "PRelu":
             continue
         channels, slope = channels_of(view, node.input[0]), view.constant(node.input[1])
-        if channels is None or slope is None or slope.dtype != np.float32:
+        if channels is None or slope is None or slope.dtype != np.float32 or not _stays(view, node.output[0]):
             continue
         shape = (1,) * (4 - slope.ndim) + slope.shape
         if (slope.size != 1 and shape != (1, channels, 1, 1)) or not ((slope < 1) & (slope != 0)).all():

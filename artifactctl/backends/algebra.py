@@ -10,7 +10,7 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from artifactctl.backends import activations, affine, listing, norms, onehot, products, reshapes
+from artifactctl.backends import activations, affine, listing, norms, onehot, pools, products, reshapes
 from artifactctl.backends.view import View
 
 REWRITES: dict[str, Callable[[View], int]] = {
@@ -20,6 +20,7 @@ REWRITES: dict[str, Callable[[View], int]] = {
     "transposes": reshapes.transposes,
     "layer_norm": norms.layer_norm,
     "gelu": norms.gelu,
+    "pools": pools.pools,
     "hard_swish": activations.hard_swish,
     "into_conv": affine.into_conv,
     "one_hot": onehot.one_hot,

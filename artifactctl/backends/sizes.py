@@ -81,7 +81,7 @@ class Shapes:
     def _visit(self, node: NodeProto) -> None:
         if node.op_type in ("Reshape", "Expand") and not node.domain and (shape := self._reshaped(node)) is not None:
             self.shapes[node.output[0]] = shape
-            self._types[node.output[0]] = self._type(node.input[0])
+            self._types[node.output[0]] = self.type_of(node.input[0])
         else:
             self._infer(node)
         value = _VALUES.get(node.op_type)
@@ -103,7 +103,7 @@ class Shapes:
             return None
         return self._view.array(tensor)
 
-    def _type(self, name: str) -> int:
+    def type_of(self, name: str) -> int:
         tensor = self._view.tensor(name)
         return self._types.get(name, 0) if tensor is None else tensor.data_type
 
@@ -141,8 +141,8 @@ class Shapes:
     def _infer(self, node: NodeProto) -> None:
         try:
             schema = defs.get_schema(node.op_type, self._view.opset, node.domain)
-            known = {name: self._described(name) for name in node.input if name and self._type(name)}
-            data = {name: helper.make_tensor(name, self._type(name), numbers.shape, numbers.ravel())
+            known = {name: self._described(name) for name in node.input if name and self.type_of(name)}
+            data = {name: helper.make_tensor(name, self.type_of(name), numbers.shape, numbers.ravel())
                     for name in node.input if name and (numbers := self.numbers(name)) is not None}  # fmt: skip
             opsets = [helper.make_opsetid("", self._view.opset)]
             found = shape_inference.infer_node_outputs(schema, node, known, data, opset_imports=opsets)
@@ -153,7 +153,7 @@ class Shapes:
 
     def _described(self, name: str) -> TypeProto:
         sizes, entry = self.shape(name), ValueInfoProto()
-        entry.type.tensor_type.elem_type = self._type(name)
+        entry.type.tensor_type.elem_type = self.type_of(name)
         if sizes is not None:
             entry.type.tensor_type.shape.SetInParent()
         for size in sizes or ():

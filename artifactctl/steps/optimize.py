@@ -14,7 +14,6 @@ from artifactctl.crew import Crew
 from artifactctl.errors import ConfigError, OptimizeError, SourceError
 from artifactctl.inputs import recorded_name
 from artifactctl.passes import OlivePass
-from artifactctl.providers import CPU, PROVIDERS
 from artifactctl.records import Candidate, PassResult, ReferenceModel, Tried
 from artifactctl.steps.ingredients import Counter, Kitchen, fill
 from artifactctl.steps.olive import DIED, attempt
@@ -66,7 +65,7 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
     current, results, precision = _plain_input(kitchen), list[PassResult](), reference.precision
     stages: list[tuple[str, Path]] = []
     curve: Mapping[str, Any] | None = None
-    elsewhere = [name for name in config.providers if PROVIDERS[name].execution_provider != CPU]
+    elsewhere = [] if recipe.cpu_alone else recipes.other_providers(config)
     for position, step in enumerate(recipe.passes):
         if step.below_opset and reference.opset >= step.below_opset:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from artifactctl import runtimes
+from artifactctl import recipes, runtimes
 from artifactctl.crew import Crew
 from artifactctl.errors import NotAvailable, NotEquivalent, SourceError
 from artifactctl.project import Say
@@ -47,7 +47,7 @@ def everywhere(reference: ReferenceModel, tried: list[Tried], crew: Crew, say: S
     for item in tried:
         found.append(item)
         if item.equivalence and item.equivalence.proves_something:
-            for place, source in places:
+            for place, source in [] if recipes.runs_on_cpu_alone(item.candidate.recipe) else places:
                 there = put_to_proof(reference, item.candidate, crew, _at(place, item))
                 runs = there.equivalence is not None and there.equivalence.proves_something
                 found += [there] if runs or source.equivalence else []

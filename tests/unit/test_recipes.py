@@ -18,6 +18,7 @@ from artifactctl.recipes import (
     is_recipe,
     known,
     recipe_of,
+    runs_on_cpu_alone,
     shape_of,
 )
 
@@ -27,6 +28,7 @@ SHAPES = ({"x": (1, 8)}, {"x": (4, 8)})
 SIMPLEST_FIRST = [
     *(
         "fp32",
+        "fp32-fused",
         "fp32-listed",
         "fp32-fixed",
         "transformer",
@@ -75,6 +77,18 @@ def test_auto_mixes_precisions_only_where_float16_is_computed() -> None:
     assert "fp16-mixed" not in asked(AUTO, providers=("cpu", "cuda"))[0]
 
 
+def test_auto_fuses_for_the_cpu_alone_where_fp32_is_for_others_too() -> None:
+    assert asked(AUTO, providers=("cpu", "openvino"))[0] == [LEAN[0], "fp32-fused", *LEAN[1:]]
+    assert asked("fp32-fused") == (["fp32-fused"], {"fp32-fused"})
+    behind = asked(AUTO, providers=("openvino", "cpu"))[0]
+    assert not {name for name in behind if runs_on_cpu_alone(name)}
+
+
+def test_what_runs_on_the_cpu_alone() -> None:
+    assert [name for name in RECIPES if runs_on_cpu_alone(name)] == ["fp32-fused", "transformer"]
+    assert not any(map(runs_on_cpu_alone, ("fp32-fixed-2", "olive:a.json", "source")))
+
+
 def test_several_shapes_are_several_candidates() -> None:
     names = ["fp32", "fp32-fixed-1", "fp32-fixed-2"]
     assert asked("fp32-fixed", "fp32", shapes=SHAPES) == (names, frozenset(names))
@@ -105,7 +119,7 @@ def test_a_recipe_named_twice_is_tried_once() -> None:
 def test_what_is_a_recipe() -> None:
     assert all(map(is_recipe, [AUTO, *SIMPLEST_FIRST, "olive:x.json"]))
     assert not any(map(is_recipe, ["", "fp64", "olive", "fp32-fixed-1"]))
-    assert known()[:4] == ("auto", "fp32", "fp32-listed", "fp32-fixed")
+    assert known()[:4] == ("auto", "fp32", "fp32-fused", "fp32-listed")
 
 
 def test_the_schema_knows_the_same_recipes() -> None:
@@ -123,7 +137,7 @@ def test_what_applies_to_any_model(name: str, precision: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in SIMPLEST_FIRST if name not in ("fp32", "fp32-fixed", "slim", "peephole")]
+    "name", [name for name in SIMPLEST_FIRST if name not in ("fp32", "fp32-fused", "fp32-fixed", "slim", "peephole")]
 )
 def test_the_others_need_float32_weights(name: str) -> None:
     assert RECIPES[name].refusal(FACTS | {"attention": 1, "listed": True}) is None

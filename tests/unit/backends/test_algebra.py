@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from artifactctl.backends.algebra import REWRITES, rewrite
+from tests.unit.backends.rewriting import answers, rewritten
 from tests.unit.backends.small import floats, ints, model, node
 
 RNG = np.random.default_rng(7)
@@ -28,23 +28,6 @@ X, Y = floats("x", "n", 4, "h", "w"), floats("y", "n", None, None, None)
 
 def conv(source: str = "x", target: str = "c", **attributes: Any) -> onnx.NodeProto:
     return node("Conv", [source, "w", "b"], [target], **attributes)
-
-
-def answers(made: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    found: list[np.ndarray] = ort.InferenceSession(made.SerializeToString(), options).run(None, feeds)
-    return found
-
-
-def rewritten(made: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> tuple[dict[str, int], Counter[str]]:
-    """What changed and the operators that are left, once both are known to answer alike."""
-    before = answers(made, feeds)
-    done = rewrite(made, [name for name in REWRITES if name != "list_heavy"])
-    onnx.checker.check_model(made, full_check=True)
-    for old, new in zip(before, answers(made, feeds), strict=True):
-        np.testing.assert_allclose(new, old, rtol=2e-5, atol=2e-5)
-    return {name: count for name, count in done.items() if count}, Counter(entry.op_type for entry in made.graph.node)
 
 
 def in_pieces(value: str, target: str, last: onnx.NodeProto | None = None) -> list[onnx.NodeProto]:
@@ -163,13 +146,16 @@ def test_a_value_that_a_branch_takes_stays() -> None:
     assert rewritten(made, IMAGE | {"which": np.array(True)})[0] == {"one_convolution": 1}
 
 
+BEHIND = node("MaxPool", ["p"], ["y"], kernel_shape=[2, 2])
+
+
 @pytest.mark.parametrize(
     ("slope", "changed"),
     [((8, 1, 1), True), ((1, 8, 1, 1), True), ((1,), True), ((4,), False)],  # the last is along the width
 )
 def test_a_prelu_between_convolutions(slope: tuple[int, ...], changed: bool) -> None:
     slopes = {"s": RNG.uniform(-0.5, 0.9, slope).astype(np.float32)}
-    made = model([conv(), node("PRelu", ["c", "s"], ["y"])], [X], [Y], WEIGHTS | slopes)
+    made = model([conv(), node("PRelu", ["c", "s"], ["p"]), BEHIND], [X], [Y], WEIGHTS | slopes)
     done, left = rewritten(made, IMAGE)
     assert done == ({"prelu": 1} if changed else {})
     assert left["PRelu"] == (0 if changed else 1)
@@ -177,7 +163,15 @@ def test_a_prelu_between_convolutions(slope: tuple[int, ...], changed: bool) -> 
 
 def test_a_steep_slope_stays() -> None:
     slopes = {"s": np.full((8, 1, 1), 1.5, np.float32)}
-    assert rewritten(model([conv(), node("PRelu", ["c", "s"], ["y"])], [X], [Y], WEIGHTS | slopes), IMAGE)[0] == {}
+    made = model([conv(), node("PRelu", ["c", "s"], ["p"]), BEHIND], [X], [Y], WEIGHTS | slopes)
+    assert rewritten(made, IMAGE)[0] == {}
+
+
+def test_a_prelu_that_no_convolution_follows_stays() -> None:
+    """What takes it takes it in another layout anyway."""
+    slopes = {"s": np.full((8, 1, 1), 0.5, np.float32)}
+    nodes = [conv(), node("PRelu", ["c", "s"], ["p"]), node("Transpose", ["p"], ["y"], perm=[0, 2, 3, 1])]
+    assert rewritten(model(nodes, [X], [Y], WEIGHTS | slopes), IMAGE)[0] == {}
 
 
 def one_hot(numbers: np.ndarray) -> onnx.ModelProto:
