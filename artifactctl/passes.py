@@ -47,7 +47,7 @@ ORT_BASIC = OlivePass(
 # Our own rewrites, exact but for rounding: backends/algebra. ONNX Runtime does none of them at any graph level.
 ALGEBRA = _algebra(
     "algebra: constants for shapes and weights, factors and biases inside products, rows for one-hot products",
-    *("reshapes", "einsum", "biases", "transposes", "layer_norm", "into_conv", "one_hot", "tabulate"),
+    *("reshapes", "einsum", "biases", "scores", "transposes", "layer_norm", "into_conv", "one_hot", "tabulate"),
 )
 # what the CPU's kernels know as a whole other providers know by the pieces that exporters write
 WHOLE = _algebra("whole activations", "hard_swish", for_cpu=True)

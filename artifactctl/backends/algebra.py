@@ -17,6 +17,7 @@ REWRITES: dict[str, Callable[[View], int]] = {
     "reshapes": reshapes.reshapes,
     "einsum": products.einsum,
     "biases": products.biases,
+    "scores": products.scores,
     "transposes": reshapes.transposes,
     "layer_norm": norms.layer_norm,
     "gelu": norms.gelu,

@@ -108,12 +108,12 @@ def _is_row(view: View, name: str, size: int | None) -> bool:
 
 def gelu(view: View) -> int:
     """x / 2 · (1 + tanh(sqrt(2 / pi) · (x + 0.044715 · x³))), however its factors are ordered, in one order."""
-    done = set[str]()
+    shapes, done = Shapes(view), set[str]()
     for node in view:
         if node.op_type != "Tanh" or (value := _inner(view, node)) is None or value in done:
             continue
         whole = view.only_user(node.output[0])
-        if whole is None or whole.op_type != "Add" or not _is_number(view, whole, 1.0):
+        if whole is None or whole.op_type != "Add" or not _adds_one(view, whole, len(shapes.shape(value) or ())):
             continue
         last = _outer(view, whole, value)
         if last is not None:
@@ -122,11 +122,11 @@ def gelu(view: View) -> int:
     return len(done)
 
 
-def _is_number(view: View, node: NodeProto, number: float) -> bool:
-    """Whether one side of an operator is that number, of whatever shape that adds no dimension to what it meets."""
+def _adds_one(view: View, node: NodeProto, rank: int) -> bool:
+    """Whatever the shape of the one, if it adds no dimension to what it meets."""
     sides = view.operands(node)
-    array = view.constant(sides[1]) if sides else None
-    return array is not None and array.dtype == np.float32 and array.size == 1 and float(array.ravel()[0]) == number
+    one = view.constant(sides[1]) if sides else None
+    return one is not None and one.dtype == np.float32 and one.size == 1 and one.ndim <= rank and one.item() == 1.0
 
 
 def _factors(view: View, name: str) -> tuple[float, list[str]]:

@@ -34,7 +34,7 @@ def einsum(view: View) -> int:
         matrix = view.array(weights).reshape(math.prod(weights.dims[:shared]), -1)
         flat, rows = view.name(), view.name()
         new = [
-            helper.make_node("Reshape", [node.input[0], view.add(np.array([-1, len(matrix)]))], [flat]),
+            helper.make_node("Reshape", [node.input[0], view.add(np.array([-1, len(matrix)], np.int64))], [flat]),
             helper.make_node("MatMul", [flat, view.add(matrix)], [rows]),
             helper.make_node("Reshape", [rows, view.add(np.array(target, np.int64))], [node.output[0]]),
         ]
@@ -113,3 +113,43 @@ def _with_bias(product: NodeProto, bias: str, target: str) -> NodeProto:
     made = helper.make_node("Gemm", inputs, [target], name=product.name)
     made.attribute.extend(entry for entry in product.attribute if entry.name != "beta")
     return made
+
+
+def scores(view: View) -> int:
+    """(A · Bᵀ)ᵀ, as Keras has its attention, as B · Aᵀ: what is turned is then as small as the factors."""
+    shapes, changed = Shapes(view), 0
+    for node in view:
+        reshape = view.producer.get(node.input[0]) if _turns(node) else None
+        if reshape is None or view.only_user(node.input[0]) is None:
+            continue
+        product = view.producer.get(reshape.input[0]) if reshape.op_type == "Reshape" else reshape
+        if product is None or product.op_type != "MatMul" or view.only_user(product.output[0]) is None:
+            continue
+        second, target = view.producer.get(product.input[1]), _swapped(view, shapes, node, reshape, product)
+        if second is None or not _turns(second) or target is None:
+            continue
+        rank, turned, made = len(shapes.shape(product.input[0]) or ()), view.name(), view.name()
+        order = [*range(rank - 2), rank - 1, rank - 2]
+        new = [
+            helper.make_node("Transpose", [product.input[0]], [turned], perm=order),
+            helper.make_node("MatMul", [second.input[0], turned], [made]),
+            helper.make_node("Reshape", [made, view.add(np.array(target, np.int64))], [node.output[0]]),
+        ]
+        view.swap([product, node] if reshape is product else [product, reshape, node], new)
+        changed += 1
+    return changed
+
+
+def _turns(node: NodeProto) -> bool:
+    """Whether it exchanges the last two dimensions, and no others."""
+    order = list(attribute(node, "perm", ())) if node.op_type == "Transpose" else []
+    return len(order) > 1 and order == [*range(len(order) - 2), len(order) - 1, len(order) - 2]
+
+
+def _swapped(view: View, shapes: Shapes, node: NodeProto, reshape: NodeProto, product: NodeProto) -> list[int] | None:
+    """The shape in the end, if the Reshape between leaves the last two dimensions as they are."""
+    ranks = {len(shapes.shape(name) or ()) for name in product.input}
+    before, between, after = (shapes.shape(name) for name in (product.output[0], reshape.output[0], node.output[0]))
+    if before is None or between is None or after is None or before[-2:] != between[-2:] or ranks != {len(before)}:
+        return None
+    return as_target(after, ())

@@ -84,8 +84,10 @@ class Shapes:
             self._types[node.output[0]] = self.type_of(node.input[0])
         else:
             self._infer(node)
-        value = _VALUES.get(node.op_type)
-        if value is not None and not node.domain and (found := value(self, node)) is not None and len(found) <= _MOST:
+        value = _VALUES.get(node.op_type) if not node.domain else None
+        found, shape = value(self, node) if value else None, self.shapes.get(node.output[0]) if node.output else None
+        flat = shape == () or (shape is not None and found is not None and shape == (Size(len(found)),))
+        if found is not None and flat and len(found) <= _MOST:
             self.values[node.output[0]] = found
 
     def shape(self, name: str) -> Sizes | None:
@@ -139,6 +141,8 @@ class Shapes:
         return one if other == ONE else fixed[0] if fixed else self._free()
 
     def _infer(self, node: NodeProto) -> None:
+        if any(entry.HasField("g") or entry.graphs for entry in node.attribute):
+            return  # what an inner graph takes from outside is not known to it
         try:
             schema = defs.get_schema(node.op_type, self._view.opset, node.domain)
             known = {name: self._described(name) for name in node.input if name and self.type_of(name)}

@@ -220,3 +220,23 @@ def test_what_the_shapes_of_a_graph_are() -> None:
     rank, count = shapes.shape("c") or ()
     assert rank == Size(3)
     assert count not in shapes.shapes["b"]
+
+
+def test_numbers_in_two_dimensions_are_nobodys_shape() -> None:
+    """Pads, as PyTorch's exporter writes them: taken row by row, not one by one."""
+    nodes = [
+        node("Reshape", ["pairs", "two"], ["table"]),
+        node("Gather", ["table", "second"], ["row"], axis=0),
+        node("Reshape", ["x", "row"], ["y"]),
+    ]
+    weights = whole(pairs=[4, 3, 6, 2], two=[-1, 2], second=1)
+    made = model(nodes, [floats("x", "n", 4)], [floats("y", None, None)], weights)
+    rewritten(made, {"x": random(3, 4)})
+
+
+def test_what_an_inner_graph_makes_is_not_known() -> None:
+    body = onnx.helper.make_graph([node("Relu", ["x"], ["inner"])], "body", [], [floats("inner", 7, 7)])
+    branch = node("If", ["which"], ["a"], then_branch=body, else_branch=body)
+    which = onnx.helper.make_tensor_value_info("which", onnx.TensorProto.BOOL, [])
+    made = model([branch], [which, floats("x", "n", 4)], [floats("a", None, None)])
+    assert Shapes(View(made)).shape("a") is None
