@@ -51,7 +51,9 @@ ALGEBRA = _algebra(
 )
 # what the CPU's kernels know as a whole other providers know by the pieces that exporters write
 WHOLE = _algebra("whole activations", "hard_swish", for_cpu=True)
-LAYOUT = _algebra("convolutions in place of what leaves their layout", "one_convolution", "prelu", "gelu", for_cpu=True)
+LAYOUT = _algebra(
+    "convolutions in place of what leaves their layout", "one_convolution", "prelu", "gates", "gelu", for_cpu=True
+)
 POOLS = _algebra("pools no larger than their data", "pools", for_cpu=False)  # which ONNX Runtime takes as they are
 REWRITES = (
     _rewrite("eliminate_deadend"),

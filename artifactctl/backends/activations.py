@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 from onnx import NodeProto, helper
 
+from artifactctl.backends import runtime
 from artifactctl.backends.affine import channels_of, each_channel
-from artifactctl.backends.view import View, attribute
+from artifactctl.backends.view import View, attribute, like
 
+_FUSES_HARD_SWISH = (1, 30)
+_BLOCK = 16  # channels that lie together in the layout of convolutions: others are filled up at each step
 _IN_LAYOUT = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "Add", "Mul", "Concat", "Relu")
 
 
@@ -34,15 +37,40 @@ def hard_swish(view: View) -> int:
     return changed
 
 
+def gates(view: View) -> int:
+    """x · HardSigmoid(x) behind a convolution, which ONNX Runtime makes part of it from 1.30 on. Before that it leaves
+    the layout; but a convolution of 1 x 1 for each channel that changes nothing may have HardSigmoid in it."""
+    changed = 0
+    for node in view if runtime.version() < _FUSES_HARD_SWISH else ():
+        channels = channels_of(view, node.input[0]) if node.op_type in ("HardSwish", "HardSigmoid") else None
+        if channels is None or channels % _BLOCK:
+            continue
+        if node.op_type == "HardSigmoid":
+            product = view.only_user(node.output[0])
+            if product is None or product.op_type != "Mul" or node.input[0] not in product.input:
+                continue
+        same, value = view.name(), node.input[0]
+        kept = each_channel(view, value, np.ones(channels), np.zeros(channels), same)
+        whole = node.op_type == "HardSwish"
+        new = _gated(view, value, same, node.output[0]) if whole else [like(node, [same], node.output[0])]
+        view.swap([node], [kept, *new])
+        changed += 1
+    return changed
+
+
+def _gated(view: View, value: str, same: str, target: str) -> list[NodeProto]:
+    gate = view.name()
+    return [
+        helper.make_node("HardSigmoid", [same], [gate], alpha=1 / 6, beta=0.5),
+        helper.make_node("Mul", [value, gate], [target]),
+    ]
+
+
 def _hard_swish(view: View, value: str, factor: float, target: str) -> list[NodeProto]:
     alone = abs(factor - 1) < 1e-6
     whole = target if alone else view.name()
-    if view.opset >= 14:  # where it has a name, by which other providers know it too
-        new = [helper.make_node("HardSwish", [value], [whole])]
-    else:
-        gate = view.name()
-        new = [helper.make_node("HardSigmoid", [value], [gate], alpha=1 / 6, beta=0.5)]
-        new.append(helper.make_node("Mul", [value, gate], [whole]))
+    named = view.opset >= 14
+    new = [helper.make_node("HardSwish", [value], [whole])] if named else _gated(view, value, value, whole)
     if alone:
         return new
     return [*new, helper.make_node("Mul", [whole, view.add(np.array(factor, np.float32))], [target])]

@@ -23,6 +23,7 @@ REWRITES: dict[str, Callable[[View], int]] = {
     "gelu": norms.gelu,
     "pools": pools.pools,
     "hard_swish": activations.hard_swish,
+    "gates": activations.gates,
     "into_conv": affine.into_conv,
     "one_hot": onehot.one_hot,
     "tabulate": onehot.tabulate,

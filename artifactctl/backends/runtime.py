@@ -11,6 +11,11 @@ import psutil
 from artifactctl.backends import core
 
 
+def version() -> tuple[int, int]:
+    major, minor = onnxruntime.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
 def describe_runtime() -> dict[str, Any]:
     # a container or an affinity mask may leave fewer than the machine has
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -240,3 +240,33 @@ def test_what_an_inner_graph_makes_is_not_known() -> None:
     which = onnx.helper.make_tensor_value_info("which", onnx.TensorProto.BOOL, [])
     made = model([branch], [which, floats("x", "n", 4)], [floats("a", None, None)])
     assert Shapes(View(made)).shape("a") is None
+
+
+@pytest.mark.parametrize("between", [True, False])
+def test_scores_that_are_turned_are_made_turned(between: bool) -> None:
+    nodes = [
+        node("Transpose", ["b"], ["t"], perm=[0, 2, 1]),
+        node("MatMul", ["a", "t"], ["p"]),
+        *([node("Reshape", ["p", "apart"], ["r"])] if between else []),
+        node("Transpose", ["r" if between else "p"], ["y"], perm=[0, 1, 3, 2] if between else [0, 2, 1]),
+    ]
+    rank = 4 if between else 3
+    inputs = [floats("a", "n", 5, 6), floats("b", "m", 7, 6)]
+    made = model(nodes, inputs, [floats("y", *[None] * rank)], whole(apart=[-1, 2, 5, 7]))
+    done, left = rewritten(made, {"a": random(4, 5, 6), "b": random(4, 7, 6)})
+    assert (done["scores"], left["Transpose"]) == (1, 1)
+
+
+def test_scores_that_somebody_takes_as_they_are_stay() -> None:
+    nodes = [
+        node("Transpose", ["b"], ["t"], perm=[0, 2, 1]),
+        node("MatMul", ["a", "t"], ["p"]),
+        node("Transpose", ["p"], ["y"], perm=[0, 2, 1]),
+    ]
+    inputs = [floats("a", "n", 5, 6), floats("b", "n", 7, 6)]
+    outputs = [floats("y", None, None, None), floats("p", None, None, None)]
+    feeds = {"a": random(4, 5, 6), "b": random(4, 7, 6)}
+    assert "scores" not in rewritten(model(nodes, inputs, outputs), feeds)[0]
+    nodes[:2] = [node("MatMul", ["a", "u"], ["p"])]
+    made = model(nodes, [inputs[0], floats("u", "n", 6, 7)], outputs[:1])  # nothing would be saved
+    assert "scores" not in rewritten(made, {"a": feeds["a"], "u": random(4, 6, 7)})[0]
