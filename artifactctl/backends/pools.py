@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from onnx import NodeProto, TensorProto, helper
+from onnx import NodeProto, helper
 
 from artifactctl.backends.sizes import Shapes
 from artifactctl.backends.view import View, attribute, like
 
-_FIRST_OPSET = 11  # where Pad is told at run time how much to add
+_FIRST_OPSET = 12  # where Max takes integers
 
 
 def pools(view: View) -> int:
-    """ONNX Runtime pools what is there; other providers refuse. So data are filled up to the pool's size, and a mean is
-    taken of as many as there were. Where there are enough, nothing is added, and the mean is multiplied by one."""
+    """ONNX Runtime pools what is there; other providers refuse. With room behind the data every pool fits, and still
+    takes what is there; one too many at the end, where data are left over, is cut off."""
     shapes, changed = Shapes(view), 0
     for node in view:
         if view.opset >= _FIRST_OPSET and _may_be_larger(shapes, node):
-            view.swap([node], _filled_up(view, node))
+            view.swap([node], _with_room(view, node))
             changed += 1
     return changed
 
@@ -34,39 +34,26 @@ def _may_be_larger(shapes: Shapes, node: NodeProto) -> bool:
     odd = any(attribute(node, name, 0) for name in ("ceil_mode", "count_include_pad", "storage_order"))
     odd |= any(attribute(node, "pads", ())) or attribute(node, "auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID")
     odd |= any(step != 1 for step in attribute(node, "dilations", ()))
-    known = shapes.type_of(node.input[0]) == TensorProto.FLOAT
-    return known and not odd and any(size.number is None for size in sizes[2:])
+    return not odd and any(size.number is None for size in sizes[2:])
 
 
-def _filled_up(view: View, node: NodeProto) -> list[NodeProto]:
-    kernel = attribute(node, "kernel_shape")
-    shape, sizes, short, missing, pads, data = (view.name() for _ in range(6))
-    mean = node.op_type == "AveragePool"
-    fill = view.add(np.array(0.0 if mean else np.finfo(np.float32).min, np.float32))
-    pooled = view.name() if mean else node.output[0]
-    new = [
-        helper.make_node("Shape", [node.input[0]], [shape]),
-        helper.make_node("Slice", [shape, _whole(view, [2]), _whole(view, [4])], [sizes]),
-        helper.make_node("Sub", [_whole(view, kernel), sizes], [short]),
-        helper.make_node("Max", [short, _whole(view, [0, 0])], [missing]),
-        helper.make_node("Concat", [_whole(view, [0] * 6), missing], [pads], axis=0),
-        helper.make_node("Pad", [node.input[0], pads, fill], [data], mode="constant"),
-        like(node, [data], pooled),
-    ]
-    return [*new, *_mean_of_what_was_there(view, kernel, sizes, pooled, node.output[0])] if mean else new
-
-
-def _mean_of_what_was_there(view: View, kernel: Sequence[int], sizes: str, pooled: str, target: str) -> list[NodeProto]:
-    counts, shares, factors, factor = (view.name() for _ in range(4))
-    given, ones = (view.add(np.array(numbers, np.float32)) for numbers in (kernel, [1, 1]))
+def _with_room(view: View, node: NodeProto) -> list[NodeProto]:
+    kernel = list(attribute(node, "kernel_shape"))
+    pooled, shape, sizes, whole, count = (view.name() for _ in range(5))
+    pool = like(node, [node.input[0]], pooled)
+    kept = [entry for entry in pool.attribute if entry.name not in ("pads", "auto_pad")]
+    room = helper.make_attribute("pads", [0, 0, *(size - 1 for size in kernel)])
+    del pool.attribute[:]
+    pool.attribute.extend([*kept, room])
     return [
-        helper.make_node("Cast", [sizes], [counts], to=TensorProto.FLOAT),
-        helper.make_node("Div", [given, counts], [shares]),
-        helper.make_node("Max", [shares, ones], [factors]),
-        helper.make_node("ReduceProd", [factors], [factor], keepdims=1),
-        helper.make_node("Mul", [pooled, factor], [target]),
+        pool,
+        helper.make_node("Shape", [node.input[0]], [shape]),
+        helper.make_node("Slice", [shape, _numbers(view, [2]), _numbers(view, [4])], [sizes]),
+        helper.make_node("Div", [sizes, _numbers(view, kernel)], [whole]),
+        helper.make_node("Max", [whole, _numbers(view, [1, 1])], [count]),
+        helper.make_node("Slice", [pooled, _numbers(view, [0, 0]), count, _numbers(view, [2, 3])], [node.output[0]]),
     ]
 
 
-def _whole(view: View, numbers: Sequence[int]) -> str:
+def _numbers(view: View, numbers: Sequence[int]) -> str:
     return view.add(np.array(numbers, np.int64))

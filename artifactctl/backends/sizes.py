@@ -141,7 +141,8 @@ class Shapes:
         return one if other == ONE else fixed[0] if fixed else self._free()
 
     def _infer(self, node: NodeProto) -> None:
-        if any(entry.HasField("g") or entry.graphs for entry in node.attribute):
+        stored = node.op_type == "Constant" and self._view.tensor(node.output[0]) is not None
+        if stored or any(entry.HasField("g") or entry.graphs for entry in node.attribute):
             return  # what an inner graph takes from outside is not known to it
         try:
             schema = defs.get_schema(node.op_type, self._view.opset, node.domain)
