@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -66,6 +66,8 @@ REWRITES = (
     ORT_BASIC,
     ORT_EXTENDED,
 )
+# all of it in ONNX's own operators, so that it runs wherever the source does, but made for the CPU's kernels
+FOR_KERNELS = tuple(replace(step, for_cpu=None) if step in (WHOLE, LAYOUT) else step for step in REWRITES)
 LISTED = _algebra("heavy weights listed as inputs again", "list_heavy", required=True)
 HALF = {"keep_io_types": True}
 # symbolic shape inference fails on many real models, and quantization does not need it

@@ -11,6 +11,7 @@ from artifactctl.passes import (
     ALGEBRA,
     CARRIERS,
     FOLDED,
+    FOR_KERNELS,
     FUSED,
     HALF,
     LAYERS,
@@ -44,7 +45,7 @@ class Recipe:
     auto: bool = True  # worth trying when nobody names it
     for_size: bool = False  # then only where the smallest model is wanted
     auto_on_cpu: bool = True  # also where ONNX Runtime's CPU kernels run it
-    cpu_alone: bool = False  # what it gives is for them, whatever other providers are allowed
+    cpu_alone: bool = False  # for them only: it runs on other providers too, and is not tried there
     package: str | None = None  # beside Olive
     instead_of: str | None = None  # only where that recipe, tried before, gave no model that holds
 
@@ -115,8 +116,8 @@ RECIPES = {
     recipe.name: recipe
     for recipe in (
         Recipe("fp32", REWRITES, "any model", any_precision=True),
-        # where fp32 must run on other providers too
-        Recipe("fp32-fused", REWRITES, "any model", any_precision=True, cpu_alone=True),
+        # where fp32 is for other providers too
+        Recipe("fp32-fused", FOR_KERNELS, "any model", any_precision=True, cpu_alone=True),
         # fp32 runs faster, and may load slower than its source
         Recipe(
             "fp32-listed",
@@ -145,7 +146,6 @@ RECIPES = {
             ),
             "attention in float32",
             suits=lambda facts: bool(facts["attention"]),
-            cpu_alone=True,
         ),
         _simplified("slim", OlivePass("simplification by onnxslim", "OnnxSlimPass", {}), package="onnxslim"),
         # without onnxoptimizer, which breaks some models and holds large ones six times over

@@ -65,7 +65,7 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
     current, results, precision = _plain_input(kitchen), list[PassResult](), reference.precision
     stages: list[tuple[str, Path]] = []
     curve: Mapping[str, Any] | None = None
-    elsewhere = [] if recipe.cpu_alone else recipes.other_providers(config)
+    elsewhere = recipes.other_providers(config)
     for position, step in enumerate(recipe.passes):
         if step.below_opset and reference.opset >= step.below_opset:
             continue

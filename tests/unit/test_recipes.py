@@ -85,7 +85,7 @@ def test_auto_fuses_for_the_cpu_alone_where_fp32_is_for_others_too() -> None:
 
 
 def test_what_runs_on_the_cpu_alone() -> None:
-    assert [name for name in RECIPES if runs_on_cpu_alone(name)] == ["fp32-fused", "transformer"]
+    assert [name for name in RECIPES if runs_on_cpu_alone(name)] == ["fp32-fused"]
     assert not any(map(runs_on_cpu_alone, ("fp32-fixed-2", "olive:a.json", "source")))
 
 

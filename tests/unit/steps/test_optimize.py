@@ -26,7 +26,16 @@ def test_a_large_model_goes_without_what_holds_it_many_times() -> None:
 
 
 def test_fusions_for_the_cpu_are_left_out_elsewhere() -> None:
-    assert labels(large=False, elsewhere=["openvino"]) == ["ONNX Runtime extended graph optimization"]
+    assert labels(large=False, elsewhere=["openvino"]) == [
+        "whole activations",
+        "convolutions in place of what leaves their layout",
+        "ONNX Runtime extended graph optimization",
+    ]
+
+
+def test_what_is_laid_out_for_the_cpu_is_in_standard_operators_where_it_must_run_elsewhere() -> None:
+    left = [step.label for step in RECIPES["fp32-fused"].passes if left_out(step, {"large": False}, ["openvino"])]
+    assert left == ["ONNX Runtime extended graph optimization"]
 
 
 def test_a_recipe_that_cannot_be_prepared_is_a_value(tmp_path: Path) -> None:
