@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import queue
 import signal
@@ -147,7 +148,7 @@ class Worker:
     def result(self, *, timeout_s: float | None = None) -> Any:
         operation, self._pending = self._pending or "", None
         try:
-            line = self._answers.get(timeout=timeout_s)
+            line = self._answers.get(timeout=None if timeout_s == math.inf else timeout_s)
         except queue.Empty:
             self.close()
             why = f"no answer within {timeout_s:g} s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -62,6 +63,11 @@ def test_a_request_is_answered_later(start: Start) -> None:
     worker, _ = start()
     worker.submit("inspect", path=str(MODELS / "mlp.onnx"))
     assert worker.result()["ir_version"] == 10
+
+
+def test_a_worker_may_have_all_the_time_there_is(start: Start) -> None:
+    worker, _ = start()
+    assert worker.call("inspect", path=str(MODELS / "mlp.onnx"), timeout_s=math.inf)["ir_version"] == 10
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
