@@ -54,7 +54,7 @@ WHOLE = _algebra("whole activations", "hard_swish", for_cpu=True)
 LAYOUT = _algebra(
     "convolutions in place of what leaves their layout", "one_convolution", "prelu", "gates", "gelu", for_cpu=True
 )
-POOLS = _algebra("pools no larger than their data", "pools", for_cpu=False)  # which ONNX Runtime takes as they are
+POOLS = _algebra("pools with room behind their data", "pools", for_cpu=False)  # which ONNX Runtime takes as they are
 REWRITES = (
     _rewrite("eliminate_deadend"),
     _rewrite("fuse_add_bias_into_conv"),

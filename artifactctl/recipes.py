@@ -197,7 +197,7 @@ RECIPES = {
 
 AUTO = "auto"
 OLIVE_PREFIX = "olive:"
-FIXED, FOR_CPU = "fp32-fixed", "fp32-fused"
+FIXED = "fp32-fixed"
 CALIBRATED = frozenset(
     recipe.name for recipe in RECIPES.values() for step in recipe.passes if "calibration" in step.fills
 )
@@ -228,7 +228,7 @@ def shape_of(name: str) -> int:
     return int(name.removeprefix(FIXED).removeprefix("-") or 1) - 1
 
 
-def runs_on_cpu_alone(name: str) -> bool:
+def tried_on_cpu_alone(name: str) -> bool:
     return base_of(name) in RECIPES and recipe_of(name).cpu_alone
 
 
@@ -256,10 +256,10 @@ def _worth(recipe: Recipe, config: ModelConfig) -> bool:
     """Not what nobody asked for (a model of fixed sizes refuses what its source takes), nor what cannot win there."""
     elsewhere = other_providers(config)
     on_cpu = config.providers[0] not in elsewhere
-    if (recipe.name == FIXED and not config.shapes) or (recipe.cpu_alone and not on_cpu):
+    if recipe.name == FIXED and not config.shapes:
         return False
-    if recipe.name == FOR_CPU and not elsewhere:
-        return False  # fp32 is that
+    if recipe.cpu_alone and not (on_cpu and elsewhere):
+        return False  # where the CPU is alone, fp32 is that
     if recipe.name in CALIBRATED and not (config.data.calibration or config.data.samples):
         return False  # ranges of made-up inputs are nobody's ranges
     if recipe.for_size:

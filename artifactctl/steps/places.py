@@ -47,7 +47,7 @@ def everywhere(reference: ReferenceModel, tried: list[Tried], crew: Crew, say: S
     for item in tried:
         found.append(item)
         if item.equivalence and item.equivalence.proves_something:
-            for place, source in [] if recipes.runs_on_cpu_alone(item.candidate.recipe) else places:
+            for place, source in [] if recipes.tried_on_cpu_alone(item.candidate.recipe) else places:
                 there = put_to_proof(reference, item.candidate, crew, _at(place, item))
                 runs = there.equivalence is not None and there.equivalence.proves_something
                 found += [there] if runs or source.equivalence else []
