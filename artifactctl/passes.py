@@ -47,12 +47,15 @@ ORT_BASIC = OlivePass(
 # Our own rewrites, exact but for rounding: backends/algebra. ONNX Runtime does none of them at any graph level.
 ALGEBRA = _algebra(
     "algebra: constants for shapes and weights, factors and biases inside products, rows for one-hot products",
-    *("reshapes", "einsum", "biases", "scores", "transposes", "layer_norm", "into_conv", "one_hot", "tabulate"),
+    *("folded", "reshapes", "numbers", "einsum", "biases", "scores"),
+    *("transposes", "layer_norm", "into_conv", "one_hot", "tabulate"),
 )
 # what the CPU's kernels know as a whole other providers know by the pieces that exporters write
 WHOLE = _algebra("whole activations", "hard_swish", for_cpu=True)
 LAYOUT = _algebra(
-    "convolutions in place of what leaves their layout", "one_convolution", "prelu", "gates", "gelu", for_cpu=True
+    "convolutions in place of what leaves their layout, and full lanes in all of them",
+    *("one_convolution", "prelu", "gates", "gelu", "lanes"),
+    for_cpu=True,
 )
 POOLS = _algebra("pools with room behind their data", "pools", for_cpu=False)  # which ONNX Runtime takes as they are
 REWRITES = (

@@ -29,8 +29,9 @@ from artifactctl.passes import (
 from artifactctl.project import ModelConfig
 from artifactctl.providers import CPU, PROVIDERS
 
-RECIPES_VERSION = 8  # part of a build's inputs: raise it when a recipe, or auto, gives other models than before
+RECIPES_VERSION = 9  # part of a build's inputs: raise it when a recipe, or auto, gives other models than before
 
+SIMPLEST = "fp32"
 Facts = Mapping[str, Any]  # what backends/facts.py found in the graph
 
 
@@ -115,7 +116,7 @@ _STATIC = _static("int8-static", "MinMax", auto=True)
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe("fp32", REWRITES, "any model", any_precision=True),
+        Recipe(SIMPLEST, REWRITES, "any model", any_precision=True),
         # where fp32 is for other providers too
         Recipe("fp32-fused", FOR_KERNELS, "any model", any_precision=True, cpu_alone=True),
         # fp32 runs faster, and may load slower than its source

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from onnx import NodeProto, helper
 
 from artifactctl.backends import runtime
-from artifactctl.backends.affine import channels_of, each_channel
+from artifactctl.backends.affine import Array, channels_of, each_channel, is_plain, scaled
+from artifactctl.backends.sizes import Shapes, Sizes
 from artifactctl.backends.view import View, attribute, like
 
 _FUSES_HARD_SWISH = (1, 30)
 _BLOCK = 16  # channels that lie together in the layout of convolutions: others are filled up at each step
+_SMALL = 8192  # values of one sample
 _IN_LAYOUT = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "Add", "Mul", "Concat", "Relu")
 
 
@@ -101,25 +105,42 @@ def _stays(view: View, name: str) -> bool:
 
 
 def prelu(view: View) -> int:
-    """slope · x + Relu((1 - slope) · x), each a convolution of 1 x 1 for each channel, which keep the layout."""
-    changed = 0
+    """Behind a convolution that gives z = (1 - slope) · x in place of x: Relu(z) + z · slope / (1 - slope), the second
+    a convolution of 1 x 1 for each channel. All of it keeps the layout, and no graph level has to fuse it at a load."""
+    changed, sizes = 0, None
     for node in view:
-        if node.op_type != "PRelu":
+        slopes = _slopes(view, node) if node.op_type == "PRelu" else None
+        if slopes is None or not _stays(view, node.output[0]):
             continue
-        channels, slope = channels_of(view, node.input[0]), view.constant(node.input[1])
-        if channels is None or slope is None or slope.dtype != np.float32 or not _stays(view, node.output[0]):
+        sizes = sizes or Shapes(view)
+        if _is_small(sizes.shape(node.output[0])):
             continue
-        shape = (1,) * (4 - slope.ndim) + slope.shape
-        if (slope.size != 1 and shape != (1, channels, 1, 1)) or not ((slope < 1) & (slope != 0)).all():
-            continue  # 0 times infinity is none
-        slopes, zeros = np.broadcast_to(slope.astype(np.float64).ravel(), (channels,)), np.zeros(channels)
-        rest, positive, part = view.name(), view.name(), view.name()
+        conv, value, positive, part = view.producer[node.input[0]], view.name(), view.name(), view.name()
         new = [
-            each_channel(view, node.input[0], 1 - slopes, zeros, rest),
-            helper.make_node("Relu", [rest], [positive]),
-            each_channel(view, node.input[0], slopes, zeros, part),
+            scaled(view, conv, 1 - slopes, value),
+            helper.make_node("Relu", [value], [positive]),
+            each_channel(view, value, slopes / (1 - slopes), np.zeros(len(slopes)), part),
             helper.make_node("Add", [part, positive], [node.output[0]]),
         ]
-        view.swap([node], new)
+        view.swap([conv, node], new)
         changed += 1
     return changed
+
+
+def _slopes(view: View, node: NodeProto) -> Array | None:
+    """One for each channel of a convolution whose values nobody else takes; all below 1, and none 0, which times
+    infinity is no number."""
+    conv, slope = view.producer.get(node.input[0]), view.constant(node.input[1])
+    if conv is None or slope is None or slope.dtype != np.float32 or not is_plain(view, conv):
+        return None
+    channels, shape = channels_of(view, node.input[0]), (1,) * (4 - slope.ndim) + slope.shape
+    fits = channels is not None and (slope.size == 1 or shape == (1, channels, 1, 1))
+    if not fits or view.only_user(node.input[0]) is None or not ((slope < 1) & (slope != 0)).all():
+        return None
+    return np.broadcast_to(slope.astype(np.float64).ravel(), (channels or 0,))
+
+
+def _is_small(shape: Sizes | None) -> bool:
+    """Known to be: to lay out so few values anew takes less than to load three operators in place of one."""
+    numbers = [size.number for size in shape[1:]] if shape else [None]
+    return None not in numbers and math.prod(number or 0 for number in numbers) < _SMALL

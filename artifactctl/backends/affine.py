@@ -103,9 +103,7 @@ def _into_one_before(view: View, chain: Chain) -> bool:
     conv = view.producer.get(chain.start)
     if conv is None or not is_plain(view, conv) or view.only_user(chain.start) is None:
         return False
-    weights, bias = weights_of(view, conv)
-    weights, bias = weights * chain.scale.reshape(-1, 1, 1, 1), bias * chain.scale + chain.shift
-    view.swap([conv, *chain.nodes], [_conv(view, conv, conv.input[0], weights, bias, chain.end)])
+    view.swap([conv, *chain.nodes], [scaled(view, conv, chain.scale, chain.end, chain.shift)])
     return True
 
 
@@ -146,6 +144,12 @@ def weights_of(view: View, conv: NodeProto) -> tuple[Array, Array]:
     assert weights is not None
     bias = view.constant(conv.input[2]) if len(conv.input) > 2 and conv.input[2] else None
     return weights.astype(np.float64), np.zeros(len(weights)) if bias is None else bias.astype(np.float64)
+
+
+def scaled(view: View, conv: NodeProto, scale: Array, target: str, shift: Array | float = 0.0) -> NodeProto:
+    """The convolution that gives its values · scale + shift, for each channel."""
+    weights, bias = weights_of(view, conv)
+    return _conv(view, conv, conv.input[0], weights * scale.reshape(-1, 1, 1, 1), bias * scale + shift, target)
 
 
 def _conv(view: View, conv: NodeProto, source: str, weights: Array, bias: Array, target: str) -> NodeProto:

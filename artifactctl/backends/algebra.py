@@ -10,11 +10,13 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from artifactctl.backends import activations, affine, listing, norms, onehot, pools, products, reshapes
+from artifactctl.backends import activations, affine, folding, lanes, listing, norms, onehot, pools, products, reshapes
 from artifactctl.backends.view import View
 
 REWRITES: dict[str, Callable[[View], int]] = {
+    "folded": folding.folded,
     "reshapes": reshapes.reshapes,
+    "numbers": reshapes.numbers,
     "einsum": products.einsum,
     "biases": products.biases,
     "scores": products.scores,
@@ -29,6 +31,7 @@ REWRITES: dict[str, Callable[[View], int]] = {
     "tabulate": onehot.tabulate,
     "one_convolution": affine.one_convolution,
     "prelu": activations.prelu,
+    "lanes": lanes.lanes,
     "list_heavy": listing.list_heavy,
 }
 

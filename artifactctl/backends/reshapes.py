@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from onnx import NodeProto, helper
 
-from artifactctl.backends.sizes import Shapes, as_target
-from artifactctl.backends.view import View, attribute
+from artifactctl.backends.sizes import ONE, Shapes, as_target
+from artifactctl.backends.view import View, attribute, like
 
 _RESHAPING = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 _ALL = 10**9  # where a slice that ends there, or later, has everything
@@ -42,6 +42,29 @@ def _at_once(view: View, shapes: Shapes, node: NodeProto) -> bool:
     constant = view.add(np.array(target, np.int64))
     view.swap([node], [helper.make_node("Reshape", [start, constant], [node.output[0]], name=node.name)])
     return True
+
+
+def numbers(view: View) -> int:
+    """A number that meets each value behind a reshape to [..., 1] meets it before: there ONNX Runtime takes a row at a
+    time, here each value would be a row of its own."""
+    shapes, changed = None, 0
+    for node in view:
+        sides = view.operands(node) if node.op_type in ("Add", "Sub", "Mul", "Div") else None
+        number = view.number(sides[1]) if sides else None
+        maker = view.producer.get(sides[0]) if sides else None
+        if sides is None or number is None or maker is None or maker.op_type not in _RESHAPING:
+            continue
+        shapes = shapes or Shapes(view)
+        before, after = shapes.shape(maker.input[0]), shapes.shape(node.output[0])
+        if view.only_user(sides[0]) is None or not before or not after or after[-1] != ONE or before[-1] == ONE:
+            continue
+        constant, value = view.add(np.array(number, np.float32)), view.name()
+        inputs = [maker.input[0] if name == sides[0] else constant for name in node.input]
+        last = like(maker, [value, *maker.input[1:]], node.output[0])
+        shapes.shapes[value] = before
+        view.swap([maker, node], [like(node, inputs, value), last])
+        changed += 1
+    return changed
 
 
 def _does_nothing(shapes: Shapes, node: NodeProto) -> bool:

@@ -144,9 +144,11 @@ class Shapes:
         stored = node.op_type == "Constant" and self._view.tensor(node.output[0]) is not None
         if stored or any(entry.HasField("g") or entry.graphs for entry in node.attribute):
             return  # what an inner graph takes from outside is not known to it
+        if not all(self.type_of(name) for name in node.input if name):
+            return
         try:
             schema = defs.get_schema(node.op_type, self._view.opset, node.domain)
-            known = {name: self._described(name) for name in node.input if name and self.type_of(name)}
+            known = {name: self._described(name) for name in node.input if name}
             data = {name: helper.make_tensor(name, self.type_of(name), numbers.shape, numbers.ravel())
                     for name in node.input if name and (numbers := self.numbers(name)) is not None}  # fmt: skip
             opsets = [helper.make_opsetid("", self._view.opset)]

@@ -8,14 +8,15 @@ from typing import Any
 
 from artifactctl.metadata import candidate_key, candidate_name, same_candidate
 from artifactctl.records import Choice, LatencyReport, Tried
-from artifactctl.steps.refusals import SMALLER, Rules, harms, is_below, rejection, unproved
+from artifactctl.steps.refusals import SMALLER, Rules, harms, is_below, is_idle, rejection, unproved
 
 Better = Callable[[Tried, Tried], bool]
 WORTH = 0.97  # what is not even so much faster by its estimate is not worth a less simple model
 
 
 def choose(tried: list[Tried], source: Tried, rules: Rules, faster: Better) -> Choice:
-    """The simplest candidate that holds, unless another is proved better; the source itself when none holds.
+    """The simplest candidate that holds, unless another is proved better; the source itself when none holds, or is
+    better than it in anything.
 
     `tried` is in the order of simplicity. A difference inside the noise does not decide.
     """
@@ -24,15 +25,14 @@ def choose(tried: list[Tried], source: Tried, rules: Rules, faster: Better) -> C
         for item in tried
     ]
     better = {"latency": faster, "size": _smaller, "memory": _leaner, "load": _loads_faster}[rules.objective]
-    best = _best(judged, better)
+    running = [item for item in judged if item.status != "rejected" and not is_idle(item, rules)]
+    best = _best(running, better)
     if best is None:
-        reason = "no recipe holds, so the source itself in reference form is the honest choice"
-        chosen = replace(source, status="chosen", reason=reason)
-        return Choice(chosen, (*judged, chosen))
+        return _source(judged, source, rules)
     if best.provider == rules.provider:
         return replace(_choice(judged, source, best, None, rules), at_home=best_on(judged, best, rules.fallback))
-    at_home = _best(judged, better, rules.provider) or source
-    there = [item for item in judged if item.provider == best.provider and item.status != "rejected"]
+    at_home = _best(running, better, rules.provider) or source
+    there = [item for item in running if item.provider == best.provider]
     clearly = _clearly_faster if rules.objective == "latency" else better
     for twin in there:  # on a tie the file that is best at home too: whoever lacks that provider runs it
         if twin.candidate.recipe == at_home.candidate.recipe and at_home is not source:
@@ -65,12 +65,20 @@ def _choice(judged: list[Tried], source: Tried, best: Tried, at_home: Tried | No
     return Choice(chosen, tuple(everyone), at_home=at_home)
 
 
-def _best(judged: list[Tried], better: Better, provider: str | None = None) -> Tried | None:
+def _source(judged: list[Tried], source: Tried, rules: Rules) -> Choice:
+    held = any(item.status != "rejected" for item in judged)
+    why = "is proved better in speed, load or size" if held else "holds"
+    reason = f"no recipe {why}, so the source itself in reference form is the honest choice"
+    everyone = [item if item.status == "rejected" else _verdict(item, source, None, rules) for item in judged]
+    chosen = replace(source, status="chosen", reason=reason)
+    return Choice(chosen, (*everyone, chosen))
+
+
+def _best(running: list[Tried], better: Better, provider: str | None = None) -> Tried | None:
     """Of all, or of those on one provider."""
     best: Tried | None = None
-    for item in judged:
-        allowed = item.status != "rejected" and provider in (None, item.provider)
-        if allowed and (best is None or better(item, best)):
+    for item in running:
+        if provider in (None, item.provider) and (best is None or better(item, best)):
             best = item
     return best
 

@@ -5,10 +5,11 @@ Reasons hold no measured times: those stand in numbers beside them, and differ f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from artifactctl.gate import MIN_ROUNDS
 from artifactctl.project import Budgets
+from artifactctl.recipes import SIMPLEST
 from artifactctl.records import LatencyReport, Timing, Tried
 
 SLOWER_MARGIN = 0.01  # what is lost here is regained nowhere
@@ -80,6 +81,14 @@ def rejection(tried: Tried, rules: Rules) -> str | None:
         return None
     where = f" on {rules.provider}" if elsewhere else ", which is simpler"
     return f"not proved {rules.better} than the source{where}"
+
+
+def is_idle(tried: Tried, rules: Rules) -> bool:
+    """Nothing is proved better than with the source, and it is neither the simplest recipe nor one that was named."""
+    candidate, latency = tried.candidate, tried.latency
+    if candidate.recipe in (SIMPLEST, *rules.named) or candidate.olive_file or latency is None:
+        return False
+    return not any(_gains(tried, latency, replace(rules, objective=objective)) for objective in BETTER)
 
 
 def _gains(tried: Tried, latency: LatencyReport, rules: Rules) -> bool:

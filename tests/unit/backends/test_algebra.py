@@ -174,6 +174,23 @@ def test_a_prelu_that_no_convolution_follows_stays() -> None:
     assert rewritten(model(nodes, [X], [Y], WEIGHTS | slopes), IMAGE)[0] == {}
 
 
+def test_a_prelu_of_few_values_stays() -> None:
+    slopes = {"s": np.full((8, 1, 1), 0.5, np.float32)}
+    for size, changed in ((16, {}), (64, {"prelu": 1})):
+        made = model(
+            [conv(), node("PRelu", ["c", "s"], ["p"]), BEHIND], [floats("x", "n", 4, size, size)], [Y], WEIGHTS | slopes
+        )
+        feeds = {"x": RNG.standard_normal((2, 4, size, size)).astype(np.float32)}
+        assert rewritten(made, feeds)[0] == changed
+
+
+def test_a_prelu_whose_convolution_is_seen_by_others_stays() -> None:
+    slopes = {"s": np.full((8, 1, 1), 0.5, np.float32)}
+    outputs = [Y, floats("c", "n", 8, None, None)]
+    made = model([conv(), node("PRelu", ["c", "s"], ["p"]), BEHIND], [X], outputs, WEIGHTS | slopes)
+    assert rewritten(made, IMAGE)[0] == {}
+
+
 def one_hot(numbers: np.ndarray) -> onnx.ModelProto:
     nodes = [
         node("Unsqueeze", ["x", "last"], ["column"]),

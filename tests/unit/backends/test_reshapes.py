@@ -270,3 +270,36 @@ def test_scores_that_somebody_takes_as_they_are_stay() -> None:
     nodes[:2] = [node("MatMul", ["a", "u"], ["p"])]
     made = model(nodes, [inputs[0], floats("u", "n", 6, 7)], outputs[:1])  # nothing would be saved
     assert "scores" not in rewritten(made, {"a": feeds["a"], "u": random(4, 6, 7)})[0]
+
+
+def numbered(*nodes: onnx.NodeProto, shape: tuple[int | str, ...] = ("n", 5)) -> onnx.ModelProto:
+    weights = {"two": np.array([2.5], np.float32), "three": np.array(3, np.float32), **whole(last=[-1], flat=[0, 5, 1])}
+    return model([*nodes], [floats("x", *shape)], [floats("y", *[None] * (len(shape) + 1))], weights)
+
+
+@pytest.mark.parametrize("apart", [node("Unsqueeze", ["x", "last"], ["u"]), node("Reshape", ["x", "flat"], ["u"])])
+def test_numbers_meet_values_before_they_are_rows_of_one(apart: onnx.NodeProto) -> None:
+    made = numbered(apart, node("Mul", ["u", "two"], ["m"]), node("Sub", ["three", "m"], ["y"]))
+    assert rewritten(made, *batches(5))[0] == {"numbers": 2}
+    assert [entry.op_type for entry in made.graph.node] == ["Mul", "Sub", apart.op_type]
+
+
+def test_numbers_stay_where_rows_are_longer_or_others_see_the_value() -> None:
+    first = numbered(node("Unsqueeze", ["x", "zero"], ["u"]), node("Mul", ["u", "two"], ["y"]))
+    first.graph.initializer.append(onnx.numpy_helper.from_array(np.array([0], np.int64), "zero"))
+    assert rewritten(first, *batches(5))[0] == {}
+    apart = node("Unsqueeze", ["x", "last"], ["u"])
+    both = numbered(apart, node("Mul", ["u", "two"], ["m"]), node("Add", ["u", "m"], ["y"]))
+    assert rewritten(both, *batches(5))[0] == {}
+
+
+def test_what_follows_a_value_of_unknown_type_is_not_known() -> None:
+    """As behind an If: what its branches give is not looked at."""
+    bodies = {
+        f"{name}_branch": onnx.helper.make_graph([node("Neg", ["x"], [name])], name, [], [floats(name, None, None)])
+        for name in ("then", "else")
+    }
+    nodes = [node("If", ["which"], ["z"], **bodies), node("Unsqueeze", ["z", "last"], ["y"])]
+    which = onnx.helper.make_tensor_value_info("which", onnx.TensorProto.BOOL, [])
+    made = model(nodes, [floats("x", "n", 5), which], [floats("y", None, None, None)], whole(last=[-1]))
+    assert rewritten(made, {"x": random(2, 5), "which": np.array(True)})[0] == {}

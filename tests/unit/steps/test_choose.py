@@ -59,6 +59,29 @@ def tried(recipe: str, low: float = 0.9, high: float = 1.0, **changes: Any) -> T
     return Tried(**({"candidate": candidate, "equivalence": proof(), "latency": speed(low, high)} | changes))
 
 
+def on(provider: str, recipe: str, low: float, high: float) -> Tried:
+    return tried(recipe, low, high, equivalence=proof(provider=provider))
+
+
+def with_numbers(
+    item: Tried,
+    *,
+    size: int = 100,
+    peak: float | None = None,
+    load: tuple[float, float] = (1, 1),
+    source_peak: float | None = None,
+) -> Tried:
+    assert item.latency
+    low, high = load
+    loads = {"ratio": (low + high) / 2, "ratio_low": low, "ratio_high": high}
+    timing, before = (
+        with_peaks(each, [] if value is None else [value - 1, value, value + 1])
+        for each, value in ((item.latency.candidate, peak), (item.latency.baseline, source_peak))
+    )
+    latency = replace(item.latency, load=loads, candidate=timing, baseline=before)
+    return replace(item, candidate=replace(item.candidate, size_bytes=size), latency=latency)
+
+
 SOURCE = tried("source", 1.0, 1.0)
 
 
@@ -90,7 +113,7 @@ REJECTED = {
 def test_every_reason_to_reject(kind: str) -> None:
     item, reason = REJECTED[kind]
     assert (rejection(item) or "").startswith(reason)
-    choice = choose([item, tried("int8-dynamic")], SOURCE)
+    choice = choose([item, tried("int8-dynamic", 0.8, 0.9)], SOURCE)
     assert choice.chosen.candidate.recipe == "int8-dynamic"
     assert choice.tried[0].status == "rejected"
     assert choice.tried[0].reason.startswith(reason)
@@ -137,6 +160,25 @@ def test_the_source_itself_when_none_holds(items: list[Tried]) -> None:
     assert [item.status for item in choice.tried] == ["rejected"] * len(items) + ["chosen"]
 
 
+@pytest.mark.parametrize(
+    "item",
+    [tried("slim", 0.8, 0.9), with_numbers(tried("slim"), load=(0.8, 0.9)), with_numbers(tried("slim"), size=90)],
+    ids=["faster", "faster to load", "smaller"],
+)
+def test_another_recipe_of_the_same_precision_must_be_better_than_the_source_in_something(item: Tried) -> None:
+    """Where the simplest one changed nothing, the source is that one."""
+    idle, simplest = tried("slim"), REJECTED["failed"][0]
+    choice = choose([simplest, idle], SOURCE)
+    assert verdicts(choice) == {"fp16": "rejected", "slim": "eligible", "source": "chosen"}
+    assert choice.chosen.reason.startswith("no recipe is proved better in speed, load or size")
+    assert "source on cpu is simpler" in choice.tried[1].reason
+    assert choose([simplest, item], SOURCE).chosen.candidate.recipe == "slim"
+    assert choose([simplest, idle], SOURCE, named=frozenset({"slim"})).chosen.candidate.recipe == "slim"
+    assert choose([tried("fp32"), idle], SOURCE).chosen.candidate.recipe == "fp32"
+    elsewhere = on("openvino", "source", 0.9, 0.95)
+    assert choose([idle, elsewhere], on("cpu", "source", 1.0, 1.0)).chosen.provider == "openvino"
+
+
 def test_exactly_one_is_chosen() -> None:
     items = [tried("fp32"), tried("fp16"), tried("olive:a.json", 0.2, 0.3), REJECTED["slower"][0]]
     choice = choose(items, SOURCE)
@@ -181,10 +223,6 @@ def test_what_holds_here_and_did_not_then_is_told() -> None:
     assert (choice.tried[0].status, choice.tried[0].reason[:11]) == ("eligible", "proved here")
 
 
-def on(provider: str, recipe: str, low: float, high: float) -> Tried:
-    return tried(recipe, low, high, equivalence=proof(provider=provider))
-
-
 def test_another_provider_must_be_faster_than_the_source() -> None:
     assert rejection(on("openvino", "fp32", 0.9, 1.0)) == "not proved faster than the source on cpu"
     assert rejection(on("openvino", "fp32", 0.5, 0.9)) is None
@@ -194,32 +232,13 @@ def test_another_provider_must_be_faster_than_the_source() -> None:
     assert "fp32 on openvino is simpler, or proved faster" in choice.tried[0].reason
 
 
-def with_numbers(
-    item: Tried,
-    *,
-    size: int = 100,
-    peak: float | None = None,
-    load: tuple[float, float] = (1, 1),
-    source_peak: float | None = None,
-) -> Tried:
-    assert item.latency
-    low, high = load
-    loads = {"ratio": (low + high) / 2, "ratio_low": low, "ratio_high": high}
-    timing, before = (
-        with_peaks(each, [] if value is None else [value - 1, value, value + 1])
-        for each, value in ((item.latency.candidate, peak), (item.latency.baseline, source_peak))
-    )
-    latency = replace(item.latency, load=loads, candidate=timing, baseline=before)
-    return replace(item, candidate=replace(item.candidate, size_bytes=size), latency=latency)
-
-
 OBJECTIVES = {"size": {"size": 50}, "memory": {"peak": 5.0}, "load": {"load": (0.4, 0.6)}}
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_what_is_wanted_decides(objective: str) -> None:
     plain = with_numbers(tried("fp32", 0.5, 0.6), peak=10.0)
-    other = with_numbers(tried("fp16"), **({"peak": 10.0} | OBJECTIVES[objective]))
+    other = with_numbers(tried("fp16", 0.9, 0.99), **({"peak": 10.0} | OBJECTIVES[objective]))
     assert choose([plain, other], SOURCE).chosen.candidate.recipe == "fp32"
     assert choose([plain, other], SOURCE, objective=objective).chosen.candidate.recipe == "fp16"
     assert choose([plain, plain], SOURCE, objective=objective).chosen.candidate.recipe == "fp32"

@@ -28,7 +28,7 @@ def test_a_large_model_goes_without_what_holds_it_many_times() -> None:
 def test_fusions_for_the_cpu_are_left_out_elsewhere() -> None:
     assert labels(large=False, elsewhere=["openvino"]) == [
         "whole activations",
-        "convolutions in place of what leaves their layout",
+        "convolutions in place of what leaves their layout, and full lanes in all of them",
         "ONNX Runtime extended graph optimization",
     ]
 
