@@ -7,7 +7,12 @@ answers, timed in pairs against the source at ONNX Runtime's defaults on the CPU
 table for each bound; a peer's model is the same at all of them, and timed once. `--unseen` takes other models: those
 that nobody had looked at when the rewrites of the recipe fp32 were written.
 
---openvino allows the provider too, in an environment with ONNX Runtime's OpenVINO package in place of the plain one:
+--openvino allows the provider too. On an Intel CPU its plugin lies beside the plain ONNX Runtime:
+
+    pip install -c constraints.txt -e '.[cpu,build,openvino-plugin]'
+    python benchmarks/corpus.py --openvino
+
+On other CPUs the plugin finds no device, and ONNX Runtime's OpenVINO package takes the place of the plain one:
 
     python -m venv ov
     ov/bin/pip install -c constraints.txt -e '.[build,openvino]'

@@ -157,20 +157,28 @@ def load_round(task: dict[str, Any], seed: int) -> list[list[int]]:
 
 
 def copies(task: dict[str, Any], place: Path, dice: random.Random) -> dict[str, str]:
-    """Of each side's file, where it is small and needs no other beside it; else the files themselves."""
+    """Of each side's file and its data, where they are small; else the files themselves."""
     own = {side: task["models"][kind(side)] for side in SIDES}
-    found: dict[str, str] = {}
     failures: tuple[type[Exception], ...] = (OSError, *core.runtime_errors())
     try:
-        if max(Path(path).stat().st_size for path in own.values()) > COPIED_BYTES:
+        files = {side: [Path(path), *with_data(Path(path))] for side, path in own.items()}
+        if any(sum(file.stat().st_size for file in entry) > COPIED_BYTES for entry in files.values()):
             return own
         for side in dice.sample(SIDES, len(SIDES)):
-            found[side] = shutil.copyfile(own[side], str(place / f"{side}.onnx"))
+            (place / side).mkdir()
+            for file in files[side]:
+                shutil.copyfile(file, place / side / file.name)
+        found = {side: str(place / side / entry[0].name) for side, entry in files.items()}
         for side in SIDES:
             load(task, side, found[side])
-    except failures:  # no room, external data, or it cannot be loaded anywhere
+    except failures:  # no room, data under other names, or it cannot be loaded anywhere
         return own
     return found
+
+
+def with_data(model: Path) -> list[Path]:
+    data = model.with_name(f"{model.name}.data")
+    return [data] if data.exists() else []
 
 
 def kind(side: str) -> str:

@@ -13,6 +13,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from artifactctl.backends import layout, streams
 from artifactctl.backends.external import external_files, load_external, stored_bytes
+from artifactctl.backends.tensors import listed_as_inputs
 from artifactctl.copies import copy
 from artifactctl.errors import SourceError
 from artifactctl.portability import tied_to
@@ -271,8 +272,9 @@ def stored_size(model: ModelProto) -> int:
 
 
 def save_light(model: ModelProto, origin: Path, path: Path) -> None:
-    """A model that was read from `origin` without all its data: as one file, or as one and its data."""
-    if stored_size(model) > EXTERNAL_OVER_BYTES:
+    """A model that was read from `origin` without all its data: as one file, or as one and its data, where that is
+    large, or has weights that are inputs: ONNX Runtime maps them where they lie, which spares each load a copy."""
+    if stored_size(model) > EXTERNAL_OVER_BYTES or listed_as_inputs(model):
         streams.save(model, origin.parent, path)
     else:
         load_external(model, origin)

@@ -8,7 +8,7 @@ from typing import Any
 
 from artifactctl.metadata import candidate_key, candidate_name, same_candidate
 from artifactctl.records import Choice, LatencyReport, Tried
-from artifactctl.steps.refusals import SMALLER, Rules, harms, is_below, is_idle, rejection, unproved
+from artifactctl.steps.refusals import SMALLER, Rules, harms, is_below, is_idle, is_slower, rejection, unproved
 
 Better = Callable[[Tried, Tried], bool]
 WORTH = 0.97  # what is not even so much faster by its estimate is not worth a less simple model
@@ -53,7 +53,8 @@ def _refusal(item: Tried, tried: list[Tried], source: Tried, rules: Rules) -> st
     if all(unproved(other) for other in at_home):
         return f"the same file is not proved on {rules.provider}, and nothing else would be there to fall back to"
     if all(unproved(other) or harms(other, rules) for other in at_home):
-        return f"the same file is proved slower than the source on {rules.provider}, where it would be the fall-back"
+        slower = "slower" if all(unproved(other) or is_slower(other) for other in at_home) else "slower to load"
+        return f"the same file is proved {slower} than the source on {rules.provider}, where it would be the fall-back"
     return None
 
 

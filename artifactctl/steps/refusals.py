@@ -60,7 +60,7 @@ def rejection(tried: Tried, rules: Rules) -> str | None:
         return f"not proved fast enough: fewer than {MIN_ROUNDS} rounds fitted into latency.budget_s"
     if reason := over_budget(tried, latency, rules.budgets):
         return reason
-    if latency.ratio_low > 1 + SLOWER_MARGIN:
+    if is_slower(tried):
         return "slower than the source, proved in pairs"
     faster = latency.ratio_high is not None and latency.ratio_high < 1
     elsewhere = tried.provider != rules.provider
@@ -122,9 +122,12 @@ def loses(tried: Tried, other: Tried, rules: Rules) -> bool:
 
 def harms(tried: Tried, rules: Rules) -> bool:
     """Whether whoever falls back to this is proved to be worse off than with the source."""
-    latency = tried.latency
-    slower = latency is not None and latency.ratio_low is not None and latency.ratio_low > 1 + SLOWER_MARGIN
-    return slower or _loads_slower(tried, rules)
+    return is_slower(tried) or _loads_slower(tried, rules)
+
+
+def is_slower(tried: Tried) -> bool:
+    low = tried.latency.ratio_low if tried.latency else None
+    return low is not None and low > 1 + SLOWER_MARGIN
 
 
 def _loads_slower(tried: Tried, rules: Rules) -> bool:

@@ -121,6 +121,17 @@ def test_validate_py_knows_it_too(provider: str, home: Path, provider_python: Ca
     assert list(data["placement"]) == [EXECUTION[provider]]
 
 
+def test_openvino_as_a_plugin_finds_the_cpus_of_intel(on: Run) -> None:
+    """Beside the newest ONNX Runtime; for other CPUs there is the package that has it inside."""
+    done = on("openvino-plugin", "verify", "artifacts/mlp/artifact_v1", "--provider", "openvino", "--json")
+    if done.code == 0:
+        assert list(done.json["data"]["placement"]) == [EXECUTION["openvino"]]
+        return
+    assert "GenuineIntel" not in Path("/proc/cpuinfo").read_text()
+    assert (done.code, done.json["error"]["name"]) == (9, "NotAvailable")
+    assert done.json["error"]["hint"] == "pip uninstall -y onnxruntime && pip install 'artifactctl[openvino]'"
+
+
 def test_a_model_that_the_provider_does_not_take(on: Run) -> None:
     """The HTP runs quantized models; nothing falls back in silence."""
     done = on("qnn", "verify", "artifacts/mlp/artifact_v1", "--provider", "qnn", "--json")

@@ -261,15 +261,27 @@ def test_a_model_that_was_rewritten_before_gets_other_names() -> None:
 
 
 def test_heavy_weights_are_inputs_again_and_answers_stay() -> None:
-    """A twelfth of all 408 is 34: the 8 are inside it, and none of the 40, the 72 and the 288."""
-    made = model([conv(), node("Conv", ["c", "v"], ["d"], group=8), node("Conv", ["d", "u"], ["y"])], [X], [Y], WEIGHTS)
-    before = answers(made, IMAGE)
+    """A twelfth of all 920 is 76: inside it are the 72 of the groups. Those of the transposed one are never asked."""
+    heavy = {"w": RNG.standard_normal((8, 4, 5, 5)).astype(np.float32)}
+    image = {"x": RNG.standard_normal((2, 4, 12, 12)).astype(np.float32)}
+    nodes = [conv(), node("Conv", ["c", "v"], ["d"], group=8), node("Conv", ["d", "u"], ["y"])]
+    made = model(nodes, [X], [Y], WEIGHTS | heavy)
+    before = answers(made, image)
     assert rewrite(made, ["list_heavy"])["list_heavy"] == 3
     onnx.checker.check_model(made, full_check=True)
-    assert sorted(value.name for value in made.graph.input) == ["u", "v", "w", "x"]
-    np.testing.assert_array_equal(answers(made, IMAGE)[0], before[0])
+    assert sorted(value.name for value in made.graph.input) == ["b", "u", "w", "x"]
+    np.testing.assert_array_equal(answers(made, image)[0], before[0])
     session = ort.InferenceSession(made.SerializeToString())
     assert [value.name for value in session.get_inputs()] == ["x"], "nobody has to pass them"
+
+
+def test_light_weights_are_constant_but_for_those_of_a_transposed_convolution() -> None:
+    weights = {name: RNG.standard_normal(shape).astype(np.float32) for name, shape in
+               (("w", (8, 4, 11, 11)), ("b", (8,)), ("t", (8, 1, 1, 1)), ("s", (1, 1, 1)))}  # fmt: skip
+    nodes = [conv(), node("ConvTranspose", ["c", "t"], ["d"]), node("Mul", ["d", "s"], ["y"])]
+    made = model(nodes, [floats("x", "n", 4, 16, 16)], [floats("y", "n", 1, None, None)], weights)
+    assert rewrite(made, ["list_heavy"])["list_heavy"] == 3
+    assert sorted(value.name for value in made.graph.input) == ["b", "t", "w", "x"]
 
 
 @pytest.mark.parametrize(("version", "older"), [("1.24.1", True), ("1.30.0", False)])
