@@ -136,7 +136,7 @@ def judge_own(row: Row, artifact: Path | None, judge: Judge, *, openvino: bool) 
 
 def show(row: Row, bound: float, *, verbose: bool) -> None:
     own = row.verdicts[AUTO]
-    numbers = f"{own.time!s:<22} load {own.load!s:<22}" if own.time else own.note
+    numbers = f"{own.time!s:<22} load {own.load or 'is its own'!s:<22}" if own.time else own.note
     error = f"{own.error:.1e}" if own.error is not None else "–"
     chosen = f"{row.chosen}@{row.provider}"
     print(

@@ -89,7 +89,7 @@ class Judge:
             key = (digest(path), repr(session))
             if key not in self.timed:
                 self.timed[key] = self._times(path, session)
-            if loads and not self.timed[key].load:
+            if loads and not self.timed[key].load and not self._is_source(path, session):
                 duel = self._duel(path, session)
                 weighed = weigh(duel.task(), duel.seed, CONFIDENCE, LOADS_S, self.crew, LOAD_ROUNDS)
                 self.timed[key] = replace(self.timed[key], load=weighed)
@@ -100,6 +100,10 @@ class Judge:
         load = Interval(*(latency.load[key] for key in KEYS)) if latency.load else None
         first = (latency.candidate.first_run_ms or 0.0) / (latency.baseline.first_run_ms or 1.0)
         return Verdict(SLOWER if time.low > 1 else HOLDS, time, load, first, error)
+
+    def _is_source(self, path: Path, session: Session) -> bool:
+        """Then it loads as itself, and to time that would only show the machine."""
+        return replace(session, placement=None) == self.defaults and digest(path) == digest(self.reference.path)
 
     def _duel(self, path: Path, session: Session) -> Duel:
         reference, terms = self.reference, Terms(LIMIT, CONFIDENCE, self.budget_s)

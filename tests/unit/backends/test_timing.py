@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import runpy
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,17 @@ def test_loads_of_a_model_with_external_data(task: dict[str, Any], tmp_path: Pat
     assert (place.parent / "weights.data").stat().st_size > 0
     both = {side: str(place) for side in ("candidate", "baseline")}
     assert timing.load_round(task | {"models": both, "place": str(tmp_path)}, 7)
+
+
+def test_loads_are_of_copies_that_have_their_data(task: dict[str, Any], tmp_path: Path) -> None:
+    model = onnx.load(MODELS / "mlp.onnx")
+    (tmp_path / "place").mkdir()
+    name = "model.onnx.data"
+    onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location=name, size_threshold=0)
+    both = {"candidate": str(tmp_path / "model.onnx"), "baseline": str(MODELS / "mlp.onnx")}
+    found = timing._bench.copies(task | {"models": both}, tmp_path / "place", random.Random(7))
+    assert {Path(path).parent.parent for path in found.values()} == {tmp_path / "place"}
+    assert (Path(found["candidate"]).parent / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
 @pytest.mark.parametrize("seed", [7, 8])
