@@ -274,7 +274,8 @@ def stored_size(model: ModelProto) -> int:
 def save_light(model: ModelProto, origin: Path, path: Path) -> None:
     """A model that was read from `origin` without all its data: as one file, or as one and its data, where that is
     large, or has weights that are inputs: ONNX Runtime maps them where they lie, which spares each load a copy."""
-    if stored_size(model) > EXTERNAL_OVER_BYTES or listed_as_inputs(model):
+    listed = any((stored_bytes(tensor) or 0) >= streams.INSIDE_BYTES for tensor in listed_as_inputs(model))
+    if stored_size(model) > EXTERNAL_OVER_BYTES or listed:
         streams.save(model, origin.parent, path)
     else:
         load_external(model, origin)

@@ -1,8 +1,9 @@
 """Convolutions of few channels, which leave most lanes of a vector unit idle.
 
-ONNX Runtime's convolutions compute sixteen output channels at a time, or eight: one of a single channel takes as long
-as one of sixteen. Here the neighbours along an axis become channels too, of one convolution with a longer kernel (zeros
-beside the weights) and a longer stride, and are laid side by side again behind it.
+ONNX Runtime's convolutions compute sixteen output channels at a time with AVX-512, else eight: one of a single channel
+takes as long as one of sixteen. Here the neighbours along an axis become channels too, of one convolution with a longer
+kernel (zeros beside the weights) and a longer stride, and are laid side by side again behind it. What is infinite meets
+those zeros, so that more of the values around it are no numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from artifactctl.backends.affine import Array, is_plain, weights_of
 from artifactctl.backends.sizes import Shapes
 from artifactctl.backends.view import View, attribute, like
 
-LANES = 16
+LANES = (16, 8)  # a file is for both
 _FACTORS = (2, 4, 8, 16)
 _WORTH = 0.6  # of the time before, by the count of products
 _LEAST = 1 << 20  # products of one sample, idle lanes included: less is not worth three operators more
@@ -30,11 +31,12 @@ _ACTIVATIONS = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Clip")  
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """`factor` neighbours along an axis as channels, where the axis has `size` values."""
+    """`factor` neighbours along an axis as channels, where the axis has `size` values, and the other one `other`."""
 
     axis: int
     factor: int
     size: int
+    other: int
     cost: float
 
     @property
@@ -49,7 +51,7 @@ def lanes(view: View) -> int:
         if not is_plain(view, node) or attribute(node, "group", 1) != 1 or not _is_explicit(node):
             continue
         weights = view.tensor(node.input[1])
-        if weights is None or weights.dims[0] > LANES // 2:
+        if weights is None or weights.dims[0] > max(LANES) // 2:
             continue
         sizes = sizes or Shapes(view)
         split = _best(view, node, sizes)
@@ -76,19 +78,18 @@ def _splits(view: View, conv: NodeProto, sizes: Shapes) -> Iterator[Split]:
         return
     channels, strides = weights.dims[0], attribute(conv, "strides", [1, 1])
     for axis in _SPATIAL:
-        size, other = made[axis].number, made[5 - axis].factor  # at the least
-        if size is None or taken[axis].number is None:
-            continue
-        if size * other * math.prod(weights.dims[1:]) * LANES < _LEAST:
+        size, other = made[axis].number, made[5 - axis].number
+        if size is None or other is None or taken[axis].number is None:
+            continue  # a Reshape cannot tell it where there are no samples at all
+        if size * other * math.prod(weights.dims[1:]) * max(LANES) < _LEAST:
             continue
         for factor in _FACTORS:
             kernel = weights.dims[axis] + (factor - 1) * strides[axis - 2]
             if factor > size or math.prod(weights.dims) // weights.dims[axis] * kernel * factor > _LARGEST:
                 continue
-            split = Split(axis, factor, size, 0.0)
-            blocks = [-(-count // LANES) for count in (channels * factor, channels)]
-            cost = blocks[0] * kernel * (split.full // factor) / (blocks[1] * weights.dims[axis] * size)
-            yield Split(axis, factor, size, cost)
+            longer = kernel * -(-size // factor) / (weights.dims[axis] * size)
+            cost = max(longer * -(-channels * factor // width) / -(-channels // width) for width in LANES)
+            yield Split(axis, factor, size, other, cost)
 
 
 def _apply(view: View, conv: NodeProto, split: Split, sizes: Shapes) -> None:
@@ -126,9 +127,9 @@ def _spread(weights: Array, axis: int, factor: int, stride: int) -> Array:
 def _side_by_side(view: View, value: str, target: str, channels: int, split: Split) -> list[NodeProto]:
     """[N, C · factor, ...] to [N, C, ...], and what was filled up is cut off."""
     rows = split.axis == _SPATIAL[0]
-    groups = split.full // split.factor
-    apart = [0, channels, split.factor, *((groups, -1) if rows else (-1, groups))]
-    whole = [0, channels, *((split.full, -1) if rows else (-1, split.full))]
+    groups, other = split.full // split.factor, split.other
+    apart = [0, channels, split.factor, *((groups, other) if rows else (other, groups))]
+    whole = [0, channels, *((split.full, other) if rows else (other, split.full))]
     filled = split.full > split.size
     names = [view.name(), view.name(), view.name() if filled else target]
     new = [

@@ -55,7 +55,7 @@ def numbers(view: View) -> int:
         if sides is None or number is None or maker is None or maker.op_type not in _RESHAPING:
             continue
         shapes = shapes or Shapes(view)
-        before, after = shapes.shape(maker.input[0]), shapes.shape(node.output[0])
+        before, after = shapes.shape(maker.input[0]), shapes.shape(sides[0])
         if view.only_user(sides[0]) is None or not before or not after or after[-1] != ONE or before[-1] == ONE:
             continue
         constant, value = view.add(np.array(number, np.float32)), view.name()

@@ -14,12 +14,15 @@ from artifactctl.backends.tensors import BLOCK_BYTES, blocks
 from artifactctl.copies import clone
 
 INSIDE_BYTES = 1024  # what is smaller stays in the model: shapes and limits that others must be able to read
+ALIGNED_BYTES = 64  # where a tensor begins: runtimes compute with it where it lies
 
 
 def save(model: ModelProto, home: Path, path: Path) -> None:
-    """One file with the graph and one with the tensors, in their order; `home` has the model's external data."""
+    """One file with the graph and one with the tensors, in their order; `home` has the model's external data, which may
+    be the file that is written anew."""
     data = path.with_name(path.name + graph.DATA_SUFFIX)
-    with data.open("wb") as writer:
+    part = data.with_name(data.name + ".part")
+    with part.open("wb") as writer:
         for tensor in graph.tensors(model):
             external = tensor.data_location == TensorProto.EXTERNAL
             size = sum(map(len, blocks(tensor, home))) if external else len(tensor.raw_data)
@@ -27,10 +30,12 @@ def save(model: ModelProto, home: Path, path: Path) -> None:
                 if external:
                     bring_in(tensor, home)
                 continue
+            writer.write(bytes(-writer.tell() % ALIGNED_BYTES))
             offset = writer.tell()
             for block in blocks(tensor, home):
                 writer.write(block)
             _point(tensor, data.name, offset, size)
+    part.replace(data)
     path.write_bytes(model.SerializeToString(deterministic=True))
 
 

@@ -17,7 +17,7 @@ CONSTANT_IR = 4  # from here on an initializer that is no input is a constant
 
 class View:
     def __init__(self, model: ModelProto, home: Path | None = None) -> None:
-        self.graph, self._home = model.graph, home
+        self.graph, self._model, self._home = model.graph, model, home
         self.freed = _free_initializers(model)
         self.opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
         self._slots: list[list[NodeProto]] = [[node] for node in self.graph.node]
@@ -96,6 +96,7 @@ class View:
     def add(self, value: np.ndarray[Any, Any]) -> str:
         name = self.name()
         self._tensors[name] = numpy_helper.from_array(value, name)
+        self._model.ir_version = max(self._model.ir_version, CONSTANT_IR)
         return name
 
     def swap(self, old: Sequence[NodeProto], new: Sequence[NodeProto]) -> None:

@@ -59,7 +59,7 @@ def _refusal(item: Tried, tried: list[Tried], source: Tried, rules: Rules) -> st
 
 
 def _choice(judged: list[Tried], source: Tried, best: Tried, at_home: Tried | None, rules: Rules) -> Choice:
-    kept = replace(source, status="eligible", reason="kept only when no recipe holds")
+    kept = replace(source, status="eligible", reason="kept where no recipe is worth it")
     everyone = [item if item.status == "rejected" else _verdict(item, best, at_home, rules) for item in judged]
     everyone.append(_verdict(source, best, at_home, rules) if source is at_home else kept)
     chosen = next(item for item in everyone if item.status == "chosen")
@@ -68,11 +68,11 @@ def _choice(judged: list[Tried], source: Tried, best: Tried, at_home: Tried | No
 
 def _source(judged: list[Tried], source: Tried, rules: Rules) -> Choice:
     held = any(item.status != "rejected" for item in judged)
-    why = "is proved better in speed, load or size" if held else "holds"
+    why = "is proved better in speed, load, size or memory" if held else "holds"
     reason = f"no recipe {why}, so the source itself in reference form is the honest choice"
     everyone = [item if item.status == "rejected" else _verdict(item, source, None, rules) for item in judged]
     chosen = replace(source, status="chosen", reason=reason)
-    return Choice(chosen, (*everyone, chosen))
+    return Choice(chosen, (*everyone, chosen), at_home=best_on(judged, chosen, rules.fallback))
 
 
 def _best(running: list[Tried], better: Better, provider: str | None = None) -> Tried | None:

@@ -14,7 +14,7 @@ from artifactctl.records import DEFAULT_LEVEL, Choice, LatencyReport, ReferenceM
 from artifactctl.steps import choose
 from artifactctl.steps.measure import Duel, Terms, fight, measure, peak_memory, report_of, sample_of, with_peaks
 from artifactctl.steps.places import reference_form
-from artifactctl.steps.refusals import Rules, over_budget, rejection
+from artifactctl.steps.refusals import Rules, is_idle, over_budget, rejection
 
 LEG_ROUNDS = 14
 DEFAULTS = "the source at ONNX Runtime's defaults"
@@ -95,7 +95,8 @@ class Contest:
         if self.reference.source.config.objective != "latency":
             return None
         rivals = [other for other in measured if other.provider == item.provider and choose.same_sizes(other, item)]
-        holding = [other.latency for other in rivals if not rejection(other, self.rules)]
+        rules = self.rules
+        holding = [other.latency for other in rivals if not rejection(other, rules) and not is_idle(other, rules)]
         return min((latency.ratio for latency in holding if latency and latency.ratio), default=None)
 
     def against_the_source(self, item: Tried, budget_s: float, lost_above: float | None = None) -> Tried:

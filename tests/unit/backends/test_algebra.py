@@ -260,28 +260,46 @@ def test_a_model_that_was_rewritten_before_gets_other_names() -> None:
     assert first["hard_swish"] == again["hard_swish"] == 1
 
 
-def test_heavy_weights_are_inputs_again_and_answers_stay() -> None:
-    """A twelfth of all 920 is 76: inside it are the 72 of the groups. Those of the transposed one are never asked."""
-    heavy = {"w": RNG.standard_normal((8, 4, 5, 5)).astype(np.float32)}
-    image = {"x": RNG.standard_normal((2, 4, 12, 12)).astype(np.float32)}
-    nodes = [conv(), node("Conv", ["c", "v"], ["d"], group=8), node("Conv", ["d", "u"], ["y"])]
-    made = model(nodes, [X], [Y], WEIGHTS | heavy)
+def listing(light: int, heavy: int) -> onnx.ModelProto:
+    """A convolution of 64 groups (64 · 9 values), one of `light` channels and one of `heavy`, then a transposed one."""
+    shapes = {"b": (64,), "v": (64, 1, 3, 3), "u": (light, 64, 1, 1), "w": (heavy, light, 1, 1), "t": (heavy, 8, 2, 2)}
+    weights = {name: (RNG.standard_normal(shape) / 8).astype(np.float32) for name, shape in shapes.items()}
+    nodes = [
+        node("Conv", ["x", "v", "b"], ["c"], group=64),
+        node("Conv", ["c", "u"], ["d"]),
+        node("Conv", ["d", "w"], ["e"]),
+        node("ConvTranspose", ["e", "t"], ["y"]),
+    ]
+    return model(nodes, [floats("x", "n", 64, 9, 9)], [floats("y", "n", 8, None, None)], weights)
+
+
+@pytest.mark.parametrize(
+    ("light", "heavy", "inputs"),
+    [
+        (8, 700, ["t", "w", "x"]),  # a twelfth of 29,088 values: the 576 of the groups and 512 more
+        (8, 200, ["t", "u", "w", "x"]),  # of 9,088: those of the groups, which are not the lightest
+    ],
+)
+def test_heavy_weights_are_inputs_again_and_answers_stay(light: int, heavy: int, inputs: list[str]) -> None:
+    """Those of a transposed convolution too; a bias is none."""
+    made, image = listing(light, heavy), {"x": RNG.standard_normal((2, 64, 9, 9)).astype(np.float32)}
     before = answers(made, image)
-    assert rewrite(made, ["list_heavy"])["list_heavy"] == 3
+    assert rewrite(made, ["list_heavy"])["list_heavy"] == len(inputs) - 1
     onnx.checker.check_model(made, full_check=True)
-    assert sorted(value.name for value in made.graph.input) == ["b", "u", "w", "x"]
-    np.testing.assert_array_equal(answers(made, image)[0], before[0])
+    assert sorted(value.name for value in made.graph.input) == inputs
+    np.testing.assert_allclose(answers(made, image)[0], before[0], rtol=2e-5, atol=2e-5)
     session = ort.InferenceSession(made.SerializeToString())
     assert [value.name for value in session.get_inputs()] == ["x"], "nobody has to pass them"
 
 
-def test_light_weights_are_constant_but_for_those_of_a_transposed_convolution() -> None:
-    weights = {name: RNG.standard_normal(shape).astype(np.float32) for name, shape in
-               (("w", (8, 4, 11, 11)), ("b", (8,)), ("t", (8, 1, 1, 1)), ("s", (1, 1, 1)))}  # fmt: skip
-    nodes = [conv(), node("ConvTranspose", ["c", "t"], ["d"]), node("Mul", ["d", "s"], ["y"])]
-    made = model(nodes, [floats("x", "n", 4, 16, 16)], [floats("y", "n", 1, None, None)], weights)
-    assert rewrite(made, ["list_heavy"])["list_heavy"] == 3
-    assert sorted(value.name for value in made.graph.input) == ["b", "t", "w", "x"]
+def test_a_model_of_an_old_format_gets_one_that_knows_constants() -> None:
+    held = {name: onnx.numpy_helper.from_array((WEIGHTS | FACTORS)[name]) for name in ("w", "b", *FACTORS)}
+    constants = [node("Constant", [], [name], value=value) for name, value in held.items()]
+    made = model([*constants, conv(), *affine("c", "y")], [X], [Y], {})
+    made.ir_version = 3
+    assert rewritten(made, IMAGE)[0] == {"into_conv": 1}
+    assert made.ir_version == 4
+    onnx.checker.check_model(made)
 
 
 @pytest.mark.parametrize(("version", "older"), [("1.24.1", True), ("1.30.0", False)])

@@ -47,3 +47,26 @@ def test_a_constant_that_is_an_output_keeps_its_name() -> None:
     made = model(nodes, [X], [Y, floats("root", 8)], WEIGHTS)
     assert rewritten(made, IMAGE)[0] == {"folded": 1}
     assert [output.name for output in made.graph.output] == ["y", "root"]
+
+
+def test_a_weight_that_many_scale_stays_one() -> None:
+    weights = {name: np.array(value, np.float32) for name, value in (("half", 0.5), ("two", 2.0))}
+    weights["w"] = RNG.standard_normal((32, 32)).astype(np.float32)
+    nodes = [
+        node("Mul", ["w", "half"], ["u"]),
+        node("Mul", ["w", "two"], ["v"]),
+        node("MatMul", ["z", "u"], ["m"]),
+        node("MatMul", ["m", "v"], ["y"]),
+    ]
+    made = model(nodes, [floats("z", "n", 32)], [floats("y", "n", 32)], weights)
+    assert rewritten(made, {"z": np.ones((3, 32), np.float32)})[0] == {}
+    made.graph.node[1].input[0] = "half"
+    made.graph.node[3].CopyFrom(node("Mul", ["m", "v"], ["y"]))
+    assert rewritten(made, {"z": np.ones((3, 32), np.float32)})[0] == {"folded": 2}
+
+
+def test_what_is_used_as_it_is_too_stays() -> None:
+    weights = {"w": np.ones((1024, 1), np.float32), "to": np.array([1, 1024], np.int64)}
+    nodes = [node("Reshape", ["w", "to"], ["r"]), node("MatMul", ["z", "r"], ["m"]), node("MatMul", ["m", "w"], ["y"])]
+    made = model(nodes, [floats("z", "n", 1)], [floats("y", "n", 1)], weights)
+    assert rewritten(made, {"z": np.ones((3, 1), np.float32)})[0] == {}

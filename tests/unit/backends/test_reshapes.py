@@ -284,6 +284,13 @@ def test_numbers_meet_values_before_they_are_rows_of_one(apart: onnx.NodeProto) 
     assert [entry.op_type for entry in made.graph.node] == ["Mul", "Sub", apart.op_type]
 
 
+def test_a_number_of_a_dimension_more_than_its_value_stays() -> None:
+    made = numbered(node("Squeeze", ["x"], ["s"]), node("Mul", ["s", "two"], ["y"]), shape=("n",))
+    del made.graph.output[0].type.tensor_type.shape.dim[:]
+    made.graph.output[0].type.tensor_type.shape.dim.add().dim_value = 1
+    assert rewritten(made, {"x": random(1)})[0] == {}
+
+
 def test_numbers_stay_where_rows_are_longer_or_others_see_the_value() -> None:
     first = numbered(node("Unsqueeze", ["x", "zero"], ["u"]), node("Mul", ["u", "two"], ["y"]))
     first.graph.initializer.append(onnx.numpy_helper.from_array(np.array([0], np.int64), "zero"))

@@ -102,3 +102,33 @@ def test_what_is_large_by_itself_is_laid_out_beside_its_data(tmp_path: Path) -> 
     light = {tensor.name: tensor for tensor in onnx.load(found, load_external_data=False).graph.initializer}
     assert light["middle"].data_location == TensorProto.EXTERNAL
     assert file.stat().st_size == size
+
+
+def listed(path: Path, values: int) -> Path:
+    """A weight that is an input too."""
+    made = model([node("Mul", ["x", "w"], ["y"])], [floats("x", values), floats("w", values)], [floats("y", values)])
+    made.graph.initializer.append(numpy_helper.from_array(np.arange(values, dtype=np.float32), "w"))
+    onnx.save(made, path)
+    return path
+
+
+def test_weights_that_are_inputs_lie_beside_the_model(tmp_path: Path) -> None:
+    saved = graph.save_normalized(str(listed(tmp_path / "from.onnx", 256)), str(tmp_path / "m.onnx"))
+    data = tmp_path / "m.onnx.data"
+    assert data.read_bytes() == np.arange(256, dtype=np.float32).tobytes()
+    assert saved["size_bytes"] == (tmp_path / "m.onnx").stat().st_size + 1024
+    graph.save_normalized(str(tmp_path / "m.onnx"), str(tmp_path / "m.onnx"))  # onto itself
+    assert data.stat().st_size == 1024
+    graph.save_normalized(str(listed(tmp_path / "from.onnx", 255)), str(tmp_path / "small.onnx"))
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["from.onnx", "m.onnx", "m.onnx.data", "small.onnx"]
+
+
+def test_tensors_begin_where_a_runtime_can_compute_with_them(tmp_path: Path) -> None:
+    made = model([node("Mul", ["x", "w"], ["y"])], [floats("x", 300)], [floats("y", 300)], {})
+    for name, values in (("odd", np.zeros(1025, np.int8)), ("w", np.ones(300, np.float32))):
+        made.graph.initializer.append(numpy_helper.from_array(values, name))
+    streams.save(made, tmp_path, tmp_path / "m.onnx")
+    saved = graph.load(tmp_path / "m.onnx", with_data=False)
+    entries = {entry.key: entry.value for entry in saved.graph.initializer[1].external_data}
+    assert int(entries["offset"]) % 64 == 0
+    np.testing.assert_array_equal(numpy_helper.to_array(graph.load(tmp_path / "m.onnx").graph.initializer[1]), 1)

@@ -170,13 +170,22 @@ def test_another_recipe_of_the_same_precision_must_be_better_than_the_source_in_
     idle, simplest = tried("slim"), REJECTED["failed"][0]
     choice = choose([simplest, idle], SOURCE)
     assert verdicts(choice) == {"fp16": "rejected", "slim": "eligible", "source": "chosen"}
-    assert choice.chosen.reason.startswith("no recipe is proved better in speed, load or size")
+    assert choice.chosen.reason.startswith("no recipe is proved better in speed, load, size or memory")
     assert "source on cpu is simpler" in choice.tried[1].reason
     assert choose([simplest, item], SOURCE).chosen.candidate.recipe == "slim"
     assert choose([simplest, idle], SOURCE, named=frozenset({"slim"})).chosen.candidate.recipe == "slim"
     assert choose([tried("fp32"), idle], SOURCE).chosen.candidate.recipe == "fp32"
     elsewhere = on("openvino", "source", 0.9, 0.95)
     assert choose([idle, elsewhere], on("cpu", "source", 1.0, 1.0)).chosen.provider == "openvino"
+
+
+def test_where_the_source_is_left_elsewhere_the_best_on_the_cpu_is_named() -> None:
+    idle = on("openvino", "slim", 0.99, 1.01)
+    there = [on("cpu", "source", 2.4, 2.6), on("cpu", "slim", 1.8, 2.0)]
+    choice = choose([idle, *there], on("openvino", "source", 1.0, 1.0), provider="openvino", fallback="cpu")
+    assert (choice.chosen.candidate.recipe, choice.chosen.provider) == ("source", "openvino")
+    assert choice.at_home is not None
+    assert choice.at_home.candidate.recipe == "slim"
 
 
 def test_exactly_one_is_chosen() -> None:
