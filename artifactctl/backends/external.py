@@ -80,6 +80,14 @@ def stored_bytes(tensor: TensorProto) -> int | None:
     return None if each.hasobject or name.startswith("FLOAT6") else int(math.prod(tensor.dims)) * int(each.itemsize)
 
 
+def stored_size(model: ModelProto) -> int:
+    """Bytes of all tensors, wherever they lie."""
+    return sum(
+        stored_bytes(tensor) or 0 if tensor.data_location == TensorProto.EXTERNAL else len(tensor.raw_data)
+        for tensor in graph.tensors(model)
+    )
+
+
 def load_external(model: ModelProto, path: Path) -> None:
     external_files(model, path)
     for tensor in graph.tensors(model):

@@ -11,6 +11,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from artifactctl.backends import graph, saturation
+from artifactctl.backends.external import stored_size
 from artifactctl.backends.tensors import constant_of, listed_as_inputs
 
 WEIGHTED = {"MatMul": 1, "Gemm": 1, "Conv": 1, "ConvTranspose": 1, "Gather": 0, "LSTM": 1, "GRU": 1}
@@ -37,7 +38,7 @@ def recipe_facts(path: str) -> dict[str, Any]:
     return {
         "precision": whole["precision"],
         "external_data": whole["external_data"],
-        "large": graph.stored_size(model) > LARGE_BYTES,
+        "large": stored_size(model) > LARGE_BYTES,
         "weighted": dict(Counter(node.op_type for node in model.graph.node if weight_of(node, weights))),
         "free": [f"{size or f'{name}:{axis}'}" for name, axis, size in free if not isinstance(size, int)],
         "inputs": inputs,

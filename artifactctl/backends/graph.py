@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from artifactctl.backends import layout, streams
-from artifactctl.backends.external import external_files, load_external, stored_bytes
+from artifactctl.backends.external import external_files, load_external, stored_bytes, stored_size
 from artifactctl.backends.tensors import listed_as_inputs
 from artifactctl.copies import copy
 from artifactctl.errors import SourceError
@@ -261,14 +261,6 @@ def save_normalized(source: str, target: str, verbatim: bool = False) -> dict[st
     written = [destination, destination.with_name(destination.name + DATA_SUFFIX)]
     size = sum(file.stat().st_size for file in written if file.exists())
     return describe(model) | {"size_bytes": size}
-
-
-def stored_size(model: ModelProto) -> int:
-    """Bytes of all tensors, wherever they lie."""
-    return sum(
-        stored_bytes(tensor) or 0 if tensor.data_location == TensorProto.EXTERNAL else len(tensor.raw_data)
-        for tensor in tensors(model)
-    )
 
 
 def save_light(model: ModelProto, origin: Path, path: Path) -> None:
