@@ -91,7 +91,7 @@ class Cache:
             if not os.path.lexists(entry):
                 return None  # it was cleared while it was read
             if isinstance(error, _Damaged):
-                gone = "removed, and made anew" if remove(entry) else "not used"
+                gone = "removed, and made anew" if remove(entry) else "not used; 'artifactctl cache clear' empties it"
                 self.say(f"warning: an entry of the cache is damaged ({error}); it is {gone}")
             else:
                 self._complain(error.strerror or str(error))
@@ -139,7 +139,8 @@ class Cache:
 
     def _complain(self, why: str) -> bool:
         if not self._silent:
-            self.say(f"warning: the cache is not used: {self.home}: {why}")
+            instead = "another place: ARTIFACTCTL_CACHE=DIR; none, and no warning: build --no-cache"
+            self.say(f"warning: the cache is not used: {self.home}: {why} ({instead})")
             self._silent = True
         return False
 

@@ -117,7 +117,9 @@ def session_texts(meta: Mapping[str, Any]) -> list[str]:
         proved = f"{other['provider']}, the same file, proved too" if other else "nothing: the CPU leaves the bound"
         if other and (best := other.get("best")):
             proved += f"; the best there is {best['recipe']}: build --provider {other['provider']}"
-        found.append(f"{session['provider']}, proved faster; where it is missing: {proved}")
+        high = (meta["latency"] or {}).get("ratio_high")
+        faster = ", proved faster" if high is not None and high < 1 else ""
+        found.append(f"{session['provider']}{faster}; where it is missing: {proved}")
     return found
 
 

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from artifactctl import __version__, environment
+from artifactctl import __version__, environment, resources
 
 # What recipes call by itself; whatever these need comes along.
 ROOTS = (*environment.PACKAGES, "onnxslim", "onnxsim", "protobuf", "transformers", "neural-compressor", "ml-dtypes")
@@ -58,7 +58,13 @@ def _isa() -> str | None:
 
 def _own_code() -> str:
     """A checkout changes without a new version."""
-    here, digest = Path(__file__).parent, hashlib.sha256(platform.python_implementation().encode())
-    for path in sorted(path for pattern in OWN_CODE for path in here.glob(pattern)):
+    digest = hashlib.sha256(platform.python_implementation().encode())
+    for path in own_files():
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
+
+
+def own_files() -> list[Path]:
+    """The template makes the inputs that some recipes calibrate with."""
+    here = Path(__file__).parent
+    return [resources.template_path("validate.py"), *sorted(path for each in OWN_CODE for path in here.glob(each))]

@@ -15,7 +15,7 @@ from artifactctl.versions import folder_name, parse_folder_name
 def find_unchanged(request: BuildRequest, say: Say, *, try_again: bool = True) -> folder.ArtifactFolder | None:
     """The newest version that is whole and was made from just these inputs.
 
-    With `try_again`, one of whose recipes ran out of time or crashed does not count: another time it may not.
+    With `try_again`, one of whose recipes ran into the time limit or crashed does not count: another time it may not.
     """
     if request.force:
         return None

@@ -15,6 +15,7 @@ from artifactctl.backends.view import View, attribute, like
 _FUSES_HARD_SWISH = (1, 30)
 _BLOCK = 16  # channels that lie together in the layout of convolutions: others are filled up at each step
 _SMALL = 8192  # values of one sample
+_STEEPEST = -8
 _IN_LAYOUT = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "Add", "Mul", "Concat", "Relu")
 
 
@@ -128,14 +129,18 @@ def prelu(view: View) -> int:
 
 
 def _slopes(view: View, node: NodeProto) -> Array | None:
-    """One for each channel of a convolution whose values nobody else takes; all below 1, and none 0, which times
-    infinity is no number."""
+    """One for each channel of a convolution whose values nobody else takes. None is 0, which times infinity is no
+    number, nor far below it, where two large parts would cancel out; of one below it infinity gives no number."""
     conv, slope = view.producer.get(node.input[0]), view.constant(node.input[1])
     if conv is None or slope is None or slope.dtype != np.float32 or not is_plain(view, conv):
         return None
     channels, shape = channels_of(view, node.input[0]), (1,) * (4 - slope.ndim) + slope.shape
     fits = channels is not None and (slope.size == 1 or shape == (1, channels, 1, 1))
-    if not fits or view.only_user(node.input[0]) is None or not ((slope < 1) & (slope != 0)).all():
+    if (
+        not fits
+        or view.only_user(node.input[0]) is None
+        or not ((slope > _STEEPEST) & (slope < 1) & (slope != 0)).all()
+    ):
         return None
     return np.broadcast_to(slope.astype(np.float64).ravel(), (channels or 0,))
 

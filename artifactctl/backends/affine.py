@@ -167,7 +167,7 @@ def each_channel(view: View, source: str, scale: Array, shift: Array, target: st
 def channels_of(view: View, name: str, deepest: int = _DEEPEST) -> int | None:
     """Of a value that surely has the shape [N, C, H, W]: as the convolution that it comes from tells."""
     node = view.producer.get(name)
-    if node is None or not deepest:
+    if node is None or not deepest or node.output[0] != name:  # statistics of a norm have another shape
         return None
     if is_plain(view, node):
         weights = view.tensor(node.input[1])

@@ -1,4 +1,4 @@
-"""The user's calibration data: checked against the model before anything slow starts, then kept as samples."""
+"""The user's calibration data: checked against the model before Olive is asked, then kept as samples."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from artifactctl.backends import core
+from artifactctl.backends.messages import first_line
 from artifactctl.backends.npz import sample_arrays, write_npz
+from artifactctl.backends.proof import read_sample
 from artifactctl.backends.userdata import load_arrays, read_data
-from artifactctl.errors import ConfigError
+from artifactctl.errors import ConfigError, SourceError
 
 MOST_SETS = 64  # what is read beyond this hardly moves a range any more
 
@@ -32,6 +35,18 @@ def write_calibration(plan: dict[str, Any], calibration: str, folder: str) -> li
         write_npz(target / f"{number}.npz", sample_arrays(number, sample))
         files.append(str(target / f"{number}.npz"))
     return files
+
+
+def demand_taken(path: str, settings: dict[str, Any], files: list[str]) -> None:
+    """The model answers each of them: no shape and no dtype tells which numbers it takes."""
+    session = core.open_session(path, core.as_written(settings))
+    for number, file in enumerate(files):
+        try:
+            core.run(session, read_sample(Path(file))["inputs"])
+        except core.runtime_errors() as error:
+            message = f"the source refuses data.calibration (set {number} of {len(files)}): {first_line(error, path)}"
+            hint = "Check the numbers of the calibration data against those that the model takes."
+            raise SourceError(message, hint=hint) from None
 
 
 def _demand_finite(file: Path) -> None:

@@ -40,42 +40,18 @@ def first_departure(
         made, sizes = {name for node in one.graph.node for name in node.output}, sizes_of(one, feeds)
         values = [name for node in other.graph.node for name in node.output if name]
         common = [name for name in values if name in made and sizes.get(name, 1)]
-        errors = {value.name: 0.0 for value in other.graph.input if value.name in feeds}
-        compared = 0
+        maker = {name: node for node in other.graph.node for name in node.output}
         left = Exposed(one, first, Path(folder) / "good", core.as_written(settings), feeds)
         right = Exposed(other, second, Path(folder) / "bad", settings, feeds)
         for names in chunks(common, sizes):
             expected, found = left.values(names), right.values(names)
             for name in names:
                 if name in expected and name in found:
-                    compared += 1
-                    errors[name] = _distance(expected[name], found[name])
-                    if not errors[name] <= (limit if expected[name].dtype.kind == "f" else 0):
-                        return _blame(other.graph, name, errors) | {"common": compared}
+                    error, node = _distance(expected[name], found[name]), maker[name]
+                    if not error <= (limit if expected[name].dtype.kind == "f" else 0):
+                        known = error if math.isfinite(error) else None
+                        return {"operator": node.op_type, "node": node.name, "output": name, "error": known}
     return None
-
-
-def _blame(model: onnx.GraphProto, name: str, errors: dict[str, float]) -> dict[str, Any]:
-    """`operators` are all that make the value from values of both files: behind an added Mul stands a MatMulInteger."""
-    maker = {output: node for node in model.node for output in node.output}
-    inputs: dict[str, float] = {}
-    region: dict[int, onnx.NodeProto] = {}
-    waiting = [name]
-    while waiting:
-        if (behind := maker.get(waiting.pop())) is None or id(behind) in region:
-            continue
-        region[id(behind)] = behind
-        inputs |= {value: errors[value] for value in behind.input if value in errors}
-        waiting += [value for value in behind.input if value not in errors]
-    node = maker[name]
-    return {
-        "operator": node.op_type,
-        "node": node.name,
-        "output": name,
-        "error": errors[name] if math.isfinite(errors[name]) else None,
-        "inputs_error": max(inputs.values(), default=None),
-        "operators": list(dict.fromkeys(each.op_type for each in model.node if id(each) in region)),
-    }
 
 
 class Exposed:

@@ -11,7 +11,7 @@ from onnx import NodeProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from artifactctl.backends.external import stored_bytes
-from artifactctl.backends.view import View
+from artifactctl.backends.view import View, attribute
 
 Array = np.ndarray[Any, Any]
 
@@ -63,7 +63,10 @@ def _together(view: View) -> list[list[NodeProto]]:
 
 
 def _is_foldable(view: View, node: NodeProto, made: Mapping[str, NodeProto]) -> bool:
-    if node.op_type not in _FOLDED or node.domain not in ("", "ai.onnx") or not node.input:
+    if node.op_type not in _FOLDED or node.domain or not node.input:
+        return False
+    axes = list(attribute(node, "axes", ()))  # of an old opset; the evaluator takes them one after the other
+    if axes != sorted(axes) or any(axis < 0 for axis in axes):
         return False
     return all(name in made or _is_light(view.tensor(name)) for name in node.input)
 

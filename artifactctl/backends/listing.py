@@ -26,10 +26,10 @@ def list_heavy(view: View) -> int:
     sizes = {tensor.name: size for tensor in tensors if (size := math.prod(tensor.dims)) >= _HEAVY}
     left, constant = LIGHT * sum(sizes.values()), set[str]()
 
-    def rank(node: NodeProto) -> tuple[bool, int, str]:
-        return attribute(node, "group", 1) == 1, sum(sizes.get(name, 0) for name in node.input), node.output[0]
+    def rank(node: NodeProto) -> tuple[bool, int, list[str]]:
+        return attribute(node, "group", 1) == 1, sum(sizes.get(name, 0) for name in node.input), list(node.output)
 
-    for node in sorted((node for node in view if node.op_type not in _COSTLY), key=rank):
+    for node in sorted((node for node in view.nodes() if node.op_type not in _COSTLY), key=rank):
         own = {name for name in node.input if name in sizes} - constant
         if (size := sum(sizes[name] for name in own)) <= left:
             constant, left = constant | own, left - size

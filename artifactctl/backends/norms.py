@@ -7,16 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
+from artifactctl.backends import runtime
 from artifactctl.backends.sizes import Shapes
 from artifactctl.backends.view import View, attribute
 
+_SOUND = (1, 27)  # before it ONNX Runtime took E[x²] - E[x]² for the variance, which may come out negative: no number
 _CUBIC, _ROOT = 0.044715, 0.7978845608  # of the tanh form of GELU; the second is sqrt(2 / pi)
+_DEEPEST = 4  # products in products that a factor of it may be made of
 
 
 def layer_norm(view: View) -> int:
     """TensorFlow's x · s + (b - mean · s), where s = g / sqrt(var + e), as (x - mean) / sqrt(var + e) · g + b."""
     shapes, changed = Shapes(view), 0
-    for node in view:
+    for node in view if runtime.version() >= _SOUND else ():
         if node.op_type == "Add" and (new := _normalized(view, shapes, node)):
             view.swap([node], new)
             changed += 1
@@ -129,16 +132,16 @@ def _adds_one(view: View, node: NodeProto, rank: int) -> bool:
     return one is not None and one.dtype == np.float32 and one.size == 1 and one.ndim <= rank and one.item() == 1.0
 
 
-def _factors(view: View, name: str) -> tuple[float, list[str]]:
+def _factors(view: View, name: str, deepest: int = _DEEPEST) -> tuple[float, list[str]]:
     """A value as a number times values, as far as it is made of products."""
     number = view.number(name)
     if number is not None:
         return number, []
     node = view.producer.get(name)
-    if node is None or node.op_type != "Mul":
+    if node is None or node.op_type != "Mul" or not deepest:
         power = node is not None and node.op_type == "Pow" and view.number(node.input[1]) == 3.0
         return 1.0, [node.input[0]] * 3 if power and node is not None else [name]
-    (one, first), (other, second) = (_factors(view, entry) for entry in node.input)
+    (one, first), (other, second) = (_factors(view, entry, deepest - 1) for entry in node.input)
     return one * other, first + second
 
 

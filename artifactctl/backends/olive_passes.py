@@ -17,7 +17,7 @@ from artifactctl.backends.fingerprint import identity
 from artifactctl.backends.messages import first_line
 from artifactctl.backends.tensors import listed_as_inputs
 from artifactctl.copies import copy
-from artifactctl.errors import OptimizeError
+from artifactctl.errors import OptimizeError, perhaps
 
 MOST_KINDS = 5  # of operators that are named when they came, or went
 OWN_PASSES = {
@@ -144,7 +144,8 @@ def _single(given: str | None) -> Path:
         return models[0]
     listed = ", ".join(path.name for path in (models or files)[:MOST_KINDS])
     what = f"{len(models)} ONNX models where one is needed" if models else "no ONNX model"
-    raise OptimizeError(f"the passes of the Olive file give {what}{f': {listed}' if listed else ''}")
+    hint = "Take the pass out of the Olive file that splits the model or writes another format."
+    raise OptimizeError(f"the passes of the Olive file give {what}{f': {listed}' if listed else ''}", hint=hint)
 
 
 def _known_passes(passes: dict[str, Any]) -> None:
@@ -154,7 +155,8 @@ def _known_passes(passes: dict[str, Any]) -> None:
         raise OptimizeError(
             "the Olive file has no passes", hint='Add one: "passes": {"q": {"type": "OnnxDynamicQuantization"}}.'
         )
-    known = {name.lower() for name in OlivePackageConfig.load_default_config().passes}
+    names = list(OlivePackageConfig.load_default_config().passes)
+    known = {name.lower() for name in names}
     for label, entry in passes.items():
         for single in entry if isinstance(entry, list) else [entry]:
             kind = single.get("type") if isinstance(single, dict) else None
@@ -162,6 +164,5 @@ def _known_passes(passes: dict[str, Any]) -> None:
                 hint = 'Add it: {"type": "OnnxDynamicQuantization"}.'
                 raise OptimizeError(f"the pass {label!r} of the Olive file has no 'type'", hint=hint)
             if str(kind).lower() not in known:
-                raise OptimizeError(
-                    f"Olive does not know the pass {kind!r} of {label!r}", hint="Mend 'type' in the Olive file."
-                )
+                message = f"Olive does not know the pass {kind!r} of {label!r}{perhaps(str(kind), names)}"
+                raise OptimizeError(message, hint="Mend 'type' in the Olive file.")

@@ -13,6 +13,7 @@ from artifactctl.backends.view import View, attribute
 
 Array = np.ndarray[Any, Any]
 _LARGEST = 1 << 22  # elements of a table
+_FIRST_OPSET = 9  # where Where is, and Less takes integers
 _ELEMENTWISE: dict[str, Callable[..., Array]] = {
     "Add": np.add,
     "Sub": np.subtract,
@@ -26,7 +27,7 @@ _ELEMENTWISE: dict[str, Callable[..., Array]] = {
 def one_hot(view: View) -> int:
     """MatMul(Cast(Equal(x, [0 … K-1])), table) as rows of the table; what is no row's number takes a row of zeros."""
     shapes, changed = Shapes(view), 0
-    for product in view:
+    for product in view if view.opset >= _FIRST_OPSET else ():
         cast = view.producer.get(product.input[0]) if product.op_type == "MatMul" else None
         equal = view.producer.get(cast.input[0]) if cast is not None and cast.op_type == "Cast" else None
         if cast is None or equal is None or equal.op_type != "Equal" or attribute(cast, "to") != TensorProto.FLOAT:
@@ -82,7 +83,7 @@ def tabulate(view: View) -> int:
         numbers = {gather.input[1] for gather in gathers}
         if len(numbers) != 1 or len(tables) != len({gather.output[0] for gather in gathers}):
             continue
-        rank = min(len(shapes.shape(name) or (0, 0)) for name in tables)
+        rank = min(len(shapes.shape(name) or (0,)) for name in tables)  # a row, at least
         made = _computed(view, node, tables, rank)
         if made is not None:
             view.swap([node], [helper.make_node("Gather", [view.add(made), numbers.pop()], [node.output[0]], axis=0)])
@@ -99,7 +100,9 @@ def _table(view: View, gather: NodeProto) -> Array | None:
 
 def _computed(view: View, node: NodeProto, tables: dict[str, Array], rank: int) -> Array | None:
     parts = []
-    shape = next(iter(tables.values())).shape
+    shape, *others = {table.shape for table in tables.values()}
+    if others:
+        return None
     for name in node.input:
         part = tables.get(name)
         if part is None:

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
 from artifactctl.backends.sizes import Shapes, as_target
-from artifactctl.backends.view import View, attribute
+from artifactctl.backends.view import View, attribute, like
 
 Array = np.ndarray[Any, Any]
 
@@ -28,8 +28,8 @@ def einsum(view: View) -> int:
         shared = _shared(attribute(node, "equation").decode())
         if weights is None or weights.data_type != TensorProto.FLOAT or before is None or after is None or not shared:
             continue
-        target = as_target(after, before) if len(weights.dims) > shared else None
-        if target is None or 0 in target:
+        target = as_target(after, ()) if len(weights.dims) > shared else None
+        if target is None:
             continue
         matrix = view.array(weights).reshape(math.prod(weights.dims[:shared]), -1)
         flat, rows = view.name(), view.name()
@@ -69,7 +69,7 @@ def biases(view: View) -> int:
             made = view.name()
             new = [
                 _with_bias(product, view.add(bias), made),
-                helper.make_node("Reshape", [made, reshape.input[1]], [node.output[0]]),
+                like(reshape, [made, reshape.input[1]], node.output[0]),
             ]
             view.swap([product, reshape, node], new)
             changed += 1

@@ -96,9 +96,13 @@ def transposes(view: View) -> int:
         if any(target is None or not target.all() for target in targets):
             continue  # a 0 counts the dimensions of what it reshapes
         kept = [axis for axis in range(len(order)) if axis not in {axis % len(order) for axis in axes}]
-        narrow = [kept.index(axis) for axis in order if axis in kept]
-        new = helper.make_node("Transpose", [widened.input[0]], [node.output[0]], name=node.name, perm=narrow)
+        if not kept:
+            continue
+        narrow, made = [kept.index(axis) for axis in order if axis in kept], view.name()
+        new = helper.make_node("Transpose", [widened.input[0]], [made], name=node.name, perm=narrow)
         view.swap([node], [new])
+        for user in users:
+            view.swap([user], [like(user, [made, *user.input[1:]], user.output[0])])
         changed += 1
     return changed
 

@@ -216,7 +216,7 @@ def _paired(shapes: Shapes, node: NodeProto) -> Sizes | None:
     if len(node.input) != 2:
         return None
     one, other = (shapes.value(name) for name in node.input)
-    if one is None or other is None or (len(one) != len(other) and 1 not in (len(one), len(other))):
+    if not one or not other or (len(one) != len(other) and 1 not in (len(one), len(other))):
         return None
     longest = max(len(one), len(other))
     pairs = zip(*(value * (longest // len(value)) for value in (one, other)), strict=True)
@@ -242,10 +242,10 @@ _VALUES: dict[str, Callable[[Shapes, NodeProto], Sizes | None]] = {
 
 
 def as_target(after: Sequence[Size], before: Sequence[Size]) -> list[int] | None:
-    """The constant that reshapes to it in every run, if there is one: at most one size is left to be worked out, and
-    those may be free that stand where they stood."""
+    """The constant that reshapes to it in every run, if there is one: free sizes that stand where they stood are taken
+    from there, also when they are 0, and at most one is left to be worked out."""
     found = [size.number if size.number is not None else -1 for size in after]
     for place, size in enumerate(after):
-        if found.count(-1) > 1 and found[place] == -1 and place < len(before) and before[place] == size:
+        if found[place] == -1 and place < len(before) and before[place] == size:
             found[place] = 0
     return None if found.count(-1) > 1 or Size(0) in after else found

@@ -29,7 +29,8 @@ def read_data(
         )
     counts = {name: len(array) for name, array in arrays.items() if array.ndim}
     if len(counts) != len(arrays) or len(set(counts.values())) != 1 or not min(counts.values(), default=0):
-        raise ConfigError(f"{samples.name}: the first axis is the sample, and must be one length for all: {counts}")
+        message = f"{samples.name}: the first axis is the sample, and must be one length for all: {counts}"
+        raise ConfigError(message, hint="Save as many rows of each input: numpy.savez(FILE, name=array[:N], …).")
     total = next(iter(counts.values()))
     truth = _load_labels(labels, total) if labels else None
     step = min(_fit(spec, arrays, samples.name) for spec in plan["inputs"])
@@ -56,9 +57,8 @@ def _fit(spec: Mapping[str, Any], arrays: Mapping[str, Array], file: str) -> int
     """How many samples of this array the model takes at once; a ConfigError where it takes none."""
     array, shape = arrays[spec["name"]], list(spec["shape"])
     if spec.get("sequence"):
-        raise ConfigError(
-            f"{file}: {spec['name']!r} is a sequence, which an array cannot be", hint="Leave data.samples out."
-        )
+        hint = "Leave it out of 'data': made-up inputs are used in its place."
+        raise ConfigError(f"{file}: {spec['name']!r} is a sequence, which an array cannot be", hint=hint)
     kind = "string" if array.dtype.kind in "US" else str(array.dtype)
     if kind != spec["dtype"]:
         message = f"{file}: {spec['name']!r} is {kind}, but the model takes {spec['dtype']}"
@@ -80,7 +80,8 @@ def _fit(spec: Mapping[str, Any], arrays: Mapping[str, Array], file: str) -> int
         return 1
     batch = shape[0] if shape else 1
     if isinstance(batch, int) and len(array) < batch:
-        raise ConfigError(f"{file}: {spec['name']!r} has {len(array)} samples, but the model takes {batch} at once")
+        message = f"{file}: {spec['name']!r} has {len(array)} samples, but the model takes {batch} at once"
+        raise ConfigError(message, hint=f"Give at least {batch} samples, or a model with a free batch.")
     each_bytes = max(1, array.nbytes // max(1, len(array)))
     return batch if isinstance(batch, int) else max(1, min(CHUNK, CHUNK_BYTES // each_bytes))
 

@@ -33,7 +33,11 @@ class View:
         self._made = 0
 
     def __iter__(self) -> Iterator[NodeProto]:
-        """The nodes in order, without those that a rewrite removes while it goes."""
+        """ONNX's own nodes in order: what others mean by a name is theirs to know."""
+        yield from (node for node in self.nodes() if node.output and node.domain in ("", "ai.onnx"))
+
+    def nodes(self) -> Iterator[NodeProto]:
+        """In order, without those that a rewrite removes while it goes."""
         for slot in self._slots:
             for node in list(slot):
                 if id(node) in self._slot_of:
@@ -65,7 +69,7 @@ class View:
         return numpy_helper.to_array(inside)
 
     def number(self, name: str) -> float | None:
-        """The value of a float32 constant of shape [] or [1]: it adds no dimension to what it meets."""
+        """The value of a float32 constant of shape [] or [1]: it adds a dimension to nothing but a number."""
         tensor = self.tensor(name)
         if tensor is None or tensor.data_type != TensorProto.FLOAT or list(tensor.dims) not in ([], [1]):
             return None

@@ -57,6 +57,7 @@ OPERATIONS = {
     "layer_errors": "sensitivity",
     "worst_layers": "sensitivity",
     "write_calibration": "calibration",
+    "demand_taken": "calibration",
     "identity": "fingerprint",
     "olive_load": "olive_passes",
     "olive_pass": "olive_passes",

@@ -105,6 +105,5 @@ def _culprit(reference: ReferenceModel, tried: Tried, scratch: Path, crew: Crew)
     if broken is None:
         return None
     good, bad = stages.model_after(broken - 1), stages.model_after(broken)
-    keys = ("operator", "node", "output", "error")
     node = crew.ask("runner", "first_departure", good=str(good), bad=str(bad), sample=str(sample), **common)
-    return {"pass": stages.labels[broken - 1]} | {key: node[key] if node else None for key in keys}
+    return {"pass": stages.labels[broken - 1]} | (node or dict.fromkeys(("operator", "node", "output", "error")))

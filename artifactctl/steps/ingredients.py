@@ -98,6 +98,8 @@ def stock(reference: ReferenceModel, names: Sequence[str], scratch: Path, crew: 
         asked = {"calibration": str(reference.source.root / config.data.calibration)}
         plan, place = {"inputs": reference.plan["inputs"]}, str(scratch / "calibration")
         files = crew.ask("runner", "write_calibration", plan=plan, folder=place, **asked)
+        settings = asdict(reference.session)
+        crew.ask("runner", "demand_taken", path=str(reference.path), settings=settings, files=files)
         return replace(pantry, calibration=tuple(files), calibrated_on=recorded_name(config.data.calibration))
     if not recipes.CALIBRATED.intersection(names):
         return pantry

@@ -9,6 +9,8 @@ from artifactctl.errors import ArtifactctlError, is_full_disk
 from artifactctl.process import OperationFailed, Worker, WorkerDied
 
 DIED = "Olive's process"
+UNFINISHED = "given up: optimize.budget_s ended during it; give it more seconds, or name the recipe"
+ENDLESS = f"{DIED} did not end within the time limit; give it more with --time-limit S"
 LINES_OF_VALIDATION = 3  # of pydantic: how many errors, which key, what is wrong with it
 
 
@@ -18,7 +20,14 @@ def attempt(crew: Crew, operation: str, time_s: float, **arguments: Any) -> dict
         return _answer(crew.olive_ready(), crew, operation, time_s, arguments)
     except WorkerDied as error:
         crew.dismiss("olive")
-        return f"{DIED} {error.why}"
+        if not error.timed_out:
+            return f"{DIED} {error.why}"
+        return UNFINISHED if time_s < crew.limits.time_s else ENDLESS
+
+
+def is_no_answer(found: str) -> bool:
+    """Whether its process ended over it, which says nothing about what was asked: another time it may not."""
+    return found.startswith(DIED) or found == UNFINISHED
 
 
 def _answer(

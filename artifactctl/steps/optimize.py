@@ -16,7 +16,7 @@ from artifactctl.inputs import recorded_name
 from artifactctl.passes import OlivePass
 from artifactctl.records import Candidate, PassResult, ReferenceModel, Tried
 from artifactctl.steps.ingredients import Counter, Kitchen, fill
-from artifactctl.steps.olive import DIED, attempt
+from artifactctl.steps.olive import DIED, UNFINISHED, attempt
 from artifactctl.steps.reuse import Reuse
 
 
@@ -98,7 +98,7 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
                     None,
                     precision,
                     passes=tuple(results),
-                    failure=f"{step.label} failed: {found}",
+                    failure=found if found == UNFINISHED else f"{step.label} failed: {found}",
                     broken=True,
                     died=found.startswith(DIED),
                 )
@@ -122,7 +122,7 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
 
 def left_out(step: OlivePass, facts: recipes.Facts, elsewhere: Sequence[str]) -> str | None:
     if step.for_cpu and elsewhere:
-        return f"it fuses for the CPU, and the model must also run on {', '.join(elsewhere)}"
+        return f"it is for ONNX Runtime's CPU kernels alone, and the model must run on {', '.join(elsewhere)}"
     return "it would hold a model of this size six times over" if step.hungry and facts["large"] else None
 
 

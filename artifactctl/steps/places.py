@@ -16,25 +16,33 @@ from artifactctl.steps.settle import find_level
 from artifactctl.steps.verify import put_to_proof, refused
 
 
-def other_places(reference: ReferenceModel, crew: Crew, say: Say) -> list[tuple[ReferenceModel, Tried]]:
-    """Each with the source as it is proved there, or with the reason where it does not run, or leaves its own bound."""
+def other_places(
+    reference: ReferenceModel, crew: Crew, say: Say
+) -> tuple[list[tuple[ReferenceModel, Tried]], list[Tried]]:
+    """Each with the source as it is proved there, or with the reason where it does not run, or leaves its own bound;
+    and the reasons why others are not here."""
     config, taken = reference.source.config, {reference.session.execution_provider}
-    found = list[tuple[ReferenceModel, Tried]]()
+    found, missing = list[tuple[ReferenceModel, Tried]](), list[Tried]()
     here, packages = crew.ask("runner", "describe_runtime")["providers"], runtimes.installed()
     for name in config.providers[1:]:
         row = PROVIDERS[name]
-        if row.emulated or row.execution_provider in taken or runtimes.why_unavailable(row, here, packages):
+        if row.emulated or row.execution_provider in taken:
+            continue
+        source = reference_form(reference)
+        if why := runtimes.why_unavailable(row, here, packages):
+            session = replace(reference.session, provider=name, execution_provider=row.execution_provider)
+            gone = NotAvailable(f"not tried: {why[0]}; to have it tried: {why[1]}, then build --force")
+            missing.append(refused(source, gone, replace(reference, session=session)))
             continue
         taken.add(row.execution_provider)
         say(f"asking whether the source runs on {name}")
         there = replace(reference, session=session_for(name, crew, config.options_on(name)))
-        source = reference_form(reference)
         try:
             there = find_level(there, crew)
             found.append((there, put_to_proof(reference, source, crew, there)))
         except (SourceError, NotEquivalent, NotAvailable) as error:
             found.append((there, refused(source, error, there)))
-    return found
+    return found, missing
 
 
 def everywhere(reference: ReferenceModel, tried: list[Tried], crew: Crew, say: Say) -> list[Tried]:
@@ -42,7 +50,7 @@ def everywhere(reference: ReferenceModel, tried: list[Tried], crew: Crew, say: S
     kernels may be what another provider would have known by its pieces. It comes behind the simplest recipe: whoever
     falls back to the build's own provider is better off with that. Where the source does not run, a candidate may, and
     is told of only then."""
-    places = other_places(reference, crew, say)
+    places, missing = other_places(reference, crew, say)
     found = list[Tried]()
     for item in tried:
         found.append(item)
@@ -53,7 +61,7 @@ def everywhere(reference: ReferenceModel, tried: list[Tried], crew: Crew, say: S
                 found += [there] if runs or source.equivalence else []
         if item is tried[0]:
             found += [source for _, source in places]
-    return found
+    return found + missing
 
 
 def _at(place: ReferenceModel, item: Tried) -> ReferenceModel:

@@ -57,7 +57,8 @@ def rejection(tried: Tried, rules: Rules) -> str | None:
         return reason
     candidate, latency = tried.candidate, tried.latency
     if latency is None or latency.ratio_low is None or latency.rounds < MIN_ROUNDS:
-        return f"not proved fast enough: fewer than {MIN_ROUNDS} rounds fitted into latency.budget_s"
+        budgets = "latency.budget_s, or into what was left of optimize.budget_s"
+        return f"not proved fast enough: fewer than {MIN_ROUNDS} rounds fitted into {budgets}; give both more seconds"
     if reason := over_budget(tried, latency, rules.budgets):
         return reason
     if is_slower(tried):

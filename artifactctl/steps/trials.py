@@ -27,7 +27,7 @@ from artifactctl.selection import (
     useful,
     without,
 )
-from artifactctl.steps.olive import DIED, attempt
+from artifactctl.steps.olive import attempt, is_no_answer
 from artifactctl.steps.verify import bounds_of, put_to_proof
 
 WORK = 400_000_000_000  # multiplications that a search for errors may take: about half a minute
@@ -74,7 +74,7 @@ def make(question: Question, layers: Sequence[Entry], number: int = 0) -> Made:
         calibration=list(question.calibration),
     )  # fmt: skip
     if isinstance(made, str):
-        return Made(names, None, None, Cost(None, math.inf), died=made if made.startswith(DIED) else "")
+        return Made(names, None, None, Cost(None, math.inf), died=made if is_no_answer(made) else "")
     path = Path(made["path"])
     report = put_to_proof(reference, Candidate("int8-partial", path, made["precision"]), crew).equivalence
     if report is None or not report.outputs:  # it could not be run

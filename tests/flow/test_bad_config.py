@@ -153,6 +153,14 @@ def test_calibration_data_without_a_range(cli: Cli, project: Path) -> None:
     fails(cli, project, 3, "build", names=("calibration.npz", "'x'", "nan", "[0, 0]"))
 
 
+def test_calibration_data_that_the_model_refuses(cli: Cli, project: Path) -> None:
+    """Shape and type fit, the numbers do not: the table that they look up has fewer rows."""
+    shutil.copy(MODELS / "tokens.onnx", project / "mlp.onnx")
+    np.savez(project / "calibration.npz", ids=np.full((6, 5), 10**6))
+    _configure(project, "    data: {calibration: calibration.npz}", "    optimize: {recipes: [int8-static]}")
+    fails(cli, project, 4, "build", names=("data.calibration", "set 0 of"))
+
+
 @pytest.mark.parametrize(
     ("labels", "names"),
     [

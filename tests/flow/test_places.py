@@ -215,7 +215,11 @@ def test_a_build_without_it_is_of_what_is_here(there: Path, cli: Cli, tmp_path: 
     found = cli("-C", str(there), "build", "--force", "--output", str(tmp_path / "artifacts"), "--json")
     assert found.code == 0, found.err
     (made,) = found.json["data"]["artifacts"]
-    assert {entry["provider"] for entry in made["candidates"]} <= {"cpu", None}
+    (gone,) = [entry for entry in made["candidates"] if entry["provider"] == "openvino"]
+    assert gone["status"] == "rejected"
+    assert gone["reason"].startswith("not tried: provider openvino is not available here: onnxruntime-openvino")
+    assert gone["reason"].endswith("pip install 'artifactctl[openvino]', then build --force")
+    assert {entry["provider"] for entry in made["candidates"]} <= {"cpu", "openvino", None}
 
 
 def test_it_is_released_where_the_provider_is_missing(there: Path, tmp_path: Path, cli: Cli) -> None:

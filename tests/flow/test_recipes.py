@@ -117,6 +117,21 @@ def test_a_model_of_fixed_sizes_says_so_everywhere(cli: Cli, tmp_path: Path) -> 
     assert cli("build", "--json").json["data"]["artifacts"][0]["status"] == "unchanged"
 
 
+def test_each_of_the_shapes_is_a_model_of_its_own(cli: Cli, tmp_path: Path) -> None:
+    shapes = {"fp32-fixed-1": [2, 3, 16, 20], "fp32-fixed-2": [1, 3, 24, 24]}
+    optimize = {"shapes": [{"image": shape} for shape in shapes.values()]}
+    found = build(cli, tmp_path, "cnn", ["fp32-fixed"], optimize=optimize)
+    artifact = tmp_path / "artifacts/cnn/artifact_v1"
+    for name, shape in shapes.items():
+        assert found[name]["passes"][0]["detail"].startswith(f"image {shape}; ")
+        assert found[name]["equivalence"]["samples"] > 0
+    (chosen,) = [name for name in shapes if found[name]["status"] == "chosen"]
+    metadata = yaml.safe_load((artifact / "metadata.yaml").read_text())
+    assert metadata["model"]["fixed"] == {"image": shapes[chosen]}
+    assert cli("verify", artifact).code == 0
+    assert cli("rebuild", "--check", artifact).code == 0
+
+
 @pytest.mark.parametrize(
     ("shapes", "names"),
     [

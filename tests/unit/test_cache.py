@@ -218,7 +218,8 @@ def test_the_cache_of_somebody_else_is_not_used(
     found = Cache(somebody_elses(kept.home), said.append)
     assert found.fetch(INPUTS, tmp_path / "taken") is None
     assert not found.store(INPUTS, ABOUT, files)
-    assert said == [f"warning: the cache is not used: {found.home}: it belongs to another user"]
+    instead = "another place: ARTIFACTCTL_CACHE=DIR; none, and no warning: build --no-cache"
+    assert said == [f"warning: the cache is not used: {found.home}: it belongs to another user ({instead})"]
 
 
 def test_a_cache_that_everyone_may_write_is_not_used(kept: Cache, tmp_path: Path, said: list[str]) -> None:

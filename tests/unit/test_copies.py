@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,11 @@ def test_nothing_is_overwritten_by_a_clone(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         clone(source, target)
     assert target.read_bytes() == b"kept"
+
+
+def test_what_is_taken_shares_its_bytes_with_the_source(tmp_path: Path) -> None:
+    """As blocks where the file system can, else as a second name: no disk holds a large model twice."""
+    source, shared, target = tmp_path / "a", tmp_path / "b", tmp_path / "c"
+    source.write_bytes(b"weights" * 1000)
+    take(source, target)
+    assert clone(source, shared) or target.stat().st_ino == source.stat().st_ino or os.name == "nt"

@@ -178,7 +178,12 @@ def test_the_terms_of_a_provider() -> None:
 )
 def test_what_runs_where_the_chosen_provider_is_missing(fallback: Any, said: str) -> None:
     session = {"provider": "openvino", "graph_level": "all", "fallback": fallback}
-    assert metadata.session_texts({"session": session}) == [f"openvino, proved faster; where it is missing: {said}"]
+    found = {"session": session, "latency": {"ratio_high": 0.9}}
+    assert metadata.session_texts(found) == [f"openvino, proved faster; where it is missing: {said}"]
+    for latency in ({"ratio_high": 1.1}, {"ratio_high": None}, None):
+        assert metadata.session_texts({"session": session, "latency": latency}) == [
+            f"openvino; where it is missing: {said}"
+        ]
 
 
 @pytest.mark.parametrize(

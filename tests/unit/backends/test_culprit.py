@@ -51,21 +51,12 @@ def test_a_wrong_weight_is_found_where_it_is_used(tmp_path: Path) -> None:
     bad = changed("mlp", "w2", 0.5, tmp_path / "bad.onnx")
     found = departure(original("mlp"), bad, tmp_path, x=X)
     assert found["error"] > 1e-3
-    assert found["inputs_error"] < 1e-5
-    assert found | {"error": 0, "inputs_error": 0} == {
-        "operator": "Gemm",
-        "node": "",
-        "output": "y",
-        "error": 0,
-        "inputs_error": 0,
-        "operators": ["Gemm"],
-        "common": 3,
-    }
+    assert found | {"error": 0} == {"operator": "Gemm", "node": "", "output": "y", "error": 0}
 
 
-def test_the_first_of_several_is_named_and_the_rest_is_not_looked_at(tmp_path: Path) -> None:
+def test_the_first_of_several_is_named(tmp_path: Path) -> None:
     found = departure(original("cnn"), changed("cnn", "mean", 2.0, tmp_path / "bad.onnx"), tmp_path, image=IMAGE)
-    assert (found["operator"], found["output"], found["common"]) == ("BatchNormalization", "n", 2)
+    assert (found["operator"], found["output"]) == ("BatchNormalization", "n")
 
 
 def test_the_bound_decides(tmp_path: Path) -> None:
@@ -88,14 +79,11 @@ def test_a_conversion_to_float16(same_inputs: bool, tmp_path: Path) -> None:
     assert departure(original("mlp"), str(tmp_path / "bad.onnx"), tmp_path, {"default": {"max_abs": 0.1}}, x=X) is None
 
 
-def test_behind_a_quantized_value_stands_the_operator_that_made_it(tmp_path: Path) -> None:
+def test_a_quantized_value_is_compared_where_both_files_have_it(tmp_path: Path) -> None:
     from onnxruntime.quantization import quantize_dynamic
 
     quantize_dynamic(original("mlp"), str(tmp_path / "bad.onnx"))
-    found = departure(original("mlp"), str(tmp_path / "bad.onnx"), tmp_path, x=X)
-    assert found["output"] == "h"
-    assert "MatMulInteger" in found["operators"]
-    assert found["inputs_error"] == 0  # the model's own input
+    assert departure(original("mlp"), str(tmp_path / "bad.onnx"), tmp_path, x=X)["output"] == "h"
 
 
 def test_shapes_infinities_and_whole_numbers_depart_too(tmp_path: Path) -> None:
@@ -126,7 +114,7 @@ def test_values_that_are_no_tensors_are_left_out(tmp_path: Path) -> None:
         return write(model(nodes, [floats("x", 5, 8)], [floats("y", 10, 8)], weights), tmp_path / name)
 
     found = departure(write_one("good.onnx", 0), write_one("bad.onnx", 1), tmp_path, x=X)
-    assert (found["operator"], found["common"]) == ("Add", 2)
+    assert (found["operator"], found["output"]) == ("Add", "y")
 
 
 def test_values_are_asked_for_in_parts_when_they_are_large(tmp_path: Path) -> None:
@@ -141,8 +129,7 @@ def test_values_are_asked_for_in_parts_when_they_are_large(tmp_path: Path) -> No
         return write(made, tmp_path / name)
 
     found = departure(write_one("good.onnx", 2), write_one("bad.onnx", 3), tmp_path, x=np.ones(3, np.float32))
-    assert (found["operator"], found["error"], found["inputs_error"]) == ("Mul", 402, 0)
-    assert found["common"] == 402
+    assert (found["operator"], found["error"]) == ("Mul", 402)
 
 
 def test_nothing_is_said_of_a_file_that_cannot_be_run(tmp_path: Path) -> None:

@@ -47,6 +47,18 @@ def test_of_two_shapes_none_is_the_better(contest: Contest) -> None:
     assert not contest._better(at(FAST, SMALL), at(SLOW, LARGE))
 
 
+def test_the_fastest_so_far_is_who_must_be_beaten(tmp_path: Path) -> None:
+    """Of those on its provider, with its sizes, that hold; a ratio that is proved above it ends the timing."""
+    nobody: Any = None
+    contest = Contest(reference(tmp_path), Clock(math.inf), nobody, lambda line: None)
+    measured = [FIRST, LOST, BEHIND, on("openvino", "fp32", 0.2, 0.3), at(tried("fp32-fixed", 0.1, 0.2), SMALL)]
+    ratios = {item.candidate.recipe: item.latency.ratio for item in (FIRST, BEHIND) if item.latency}
+    assert contest._leader(measured, tried("fp16")) == min(ratios.values()) == ratios["peephole"]
+    assert contest._leader([FIRST], tried("fp16")) == ratios["fp32"]
+    assert contest._leader([LOST], tried("fp16")) is None
+    assert contest._leader([], tried("fp16")) is None
+
+
 class Told(Contest):
     """A contest whose times are given; what is timed again loads as `loads` says."""
 

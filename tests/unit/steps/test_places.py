@@ -46,15 +46,18 @@ class Machine:
 def test_a_candidate_may_run_where_its_source_does_not(
     runs: tuple[str, ...], expected: list[tuple[str, str]], tmp_path: Path
 ) -> None:
-    """What does not run there either is not worth a line."""
+    """What does not run there either is not worth a line; that a provider is missing here is, with what to type."""
     base = reference(tmp_path, plan=PLAN, session=Session("cpu", "CPUExecutionProvider", 2))
-    config = replace(base.source.config, providers=("cpu", "openvino"))
+    config = replace(base.source.config, providers=("cpu", "cpu-arm64", "qnn", "openvino", "cuda"))
     base = replace(base, source=replace(base.source, config=config))
     items = [
         replace(item, candidate=replace(item.candidate, path=tmp_path / f"{item.candidate.recipe}.onnx"))
         for item in (tried("fp32"), tried("slim"))
     ]
     found = everywhere(base, items, Machine(*runs), lambda line: None)  # type: ignore[arg-type]
-    assert [(item.candidate.recipe, item.provider) for item in found] == expected
+    assert [(item.candidate.recipe, item.provider) for item in found] == [*expected, ("source", "cuda")]
+    assert found[-1].candidate.path is None
+    assert (found[-1].candidate.failure or "").startswith("not tried: provider cuda is not available here")
+    assert "onnxruntime-gpu" in (found[-1].candidate.failure or "")
     source = next(item for item in found if item.candidate.recipe == "source")
     assert (source.candidate.failure is None) is ("m.onnx" in runs)
