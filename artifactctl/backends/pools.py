@@ -10,7 +10,7 @@ from onnx import NodeProto, helper
 from artifactctl.backends.sizes import Shapes
 from artifactctl.backends.view import View, attribute, like
 
-_FIRST_OPSET = 12  # where Max and Min take integers
+_FIRST_OPSET = 12  # where Max takes integers
 
 
 def pools(view: View) -> int:
@@ -39,7 +39,7 @@ def _may_be_larger(shapes: Shapes, node: NodeProto) -> bool:
 
 def _with_room(view: View, node: NodeProto) -> list[NodeProto]:
     kernel = list(attribute(node, "kernel_shape"))
-    pooled, shape, sizes, whole, some, count = (view.name() for _ in range(6))
+    pooled, shape, sizes, whole, count = (view.name() for _ in range(5))
     pool = like(node, [node.input[0]], pooled)
     kept = [entry for entry in pool.attribute if entry.name not in ("pads", "auto_pad")]
     room = helper.make_attribute("pads", [0, 0, *(size - 1 for size in kernel)])
@@ -50,8 +50,7 @@ def _with_room(view: View, node: NodeProto) -> list[NodeProto]:
         helper.make_node("Shape", [node.input[0]], [shape]),
         helper.make_node("Slice", [shape, _numbers(view, [2]), _numbers(view, [4])], [sizes]),
         helper.make_node("Div", [sizes, _numbers(view, kernel)], [whole]),
-        helper.make_node("Max", [whole, _numbers(view, [1, 1])], [some]),
-        helper.make_node("Min", [some, sizes], [count]),  # of nothing there is none
+        helper.make_node("Max", [whole, _numbers(view, [1, 1])], [count]),
         helper.make_node("Slice", [pooled, _numbers(view, [0, 0]), count, _numbers(view, [2, 3])], [node.output[0]]),
     ]
 
