@@ -44,6 +44,27 @@ def test_a_transformer_is_fused(cli: Cli, tmp_path: Path) -> None:
     assert "−10 Add" in said
 
 
+def test_what_turns_back_is_folded_by_the_simplifiers(cli: Cli, tmp_path: Path) -> None:
+    weights = onnx.numpy_helper.from_array(np.random.default_rng(1).standard_normal((8, 8)).astype(np.float32), "w")
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["a"], perm=[1, 0]),
+        helper.make_node("Transpose", ["a"], ["b"], perm=[1, 0]),
+        helper.make_node("MatMul", ["b", "w"], ["y"]),
+    ]
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 8]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "turned", values[:1], values[1:], [weights])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.save(made, tmp_path / "turned.onnx")
+    found = build(cli, tmp_path, "turned", ["peephole", "slim"])
+    assert found["peephole"]["passes"][0] == {
+        "name": "folding by onnxscript", "status": "changed", "detail": "−2 Transpose"
+    }  # fmt: skip
+    slim = found["slim"]
+    assert (slim["passes"][0]["name"], slim["passes"][0]["detail"]) == ("simplification by onnxslim", "−2 Transpose")
+    assert slim["equivalence"]["max_error"] == 0
+    assert found["peephole"]["reason"] == "gave the same model as slim"
+
+
 def test_what_float16_cannot_hold_stays_float32(cli: Cli, tmp_path: Path) -> None:
     found = build(cli, tmp_path, "loud", ["fp16", "fp16-mixed"])
     assert "not equivalent" in found["fp16"]["reason"]

@@ -70,6 +70,14 @@ def test_the_key_holds_every_package_that_takes_part(tmp_path: Path) -> None:
     assert here["torch"]
     assert {"olive-ai", "onnx", "onnxruntime", "onnxoptimizer", "numpy", "protobuf", "transformers"} <= here.keys()
     assert found["made_by"] == participants.describe()
+    code = {path.name for path in participants.own_files() if path.is_file()}
+    assert {
+        "validate.py",
+        "recipes.py",
+        "optimize.py",
+        "ingredients.py",
+        "algebra.py",
+    } <= code  # the first makes inputs
     assert json.loads(json.dumps(found)) == found
 
 
