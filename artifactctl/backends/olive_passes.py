@@ -155,8 +155,9 @@ def _known_passes(passes: dict[str, Any]) -> None:
         raise OptimizeError(
             "the Olive file has no passes", hint='Add one: "passes": {"q": {"type": "OnnxDynamicQuantization"}}.'
         )
-    names = list(OlivePackageConfig.load_default_config().passes)
-    known = {name.lower() for name in names}
+    olives = OlivePackageConfig.load_default_config().passes
+    known = {name.lower() for name in olives}
+    names = [entry.module_path.rpartition(".")[2] for entry in olives.values()]
     for label, entry in passes.items():
         for single in entry if isinstance(entry, list) else [entry]:
             kind = single.get("type") if isinstance(single, dict) else None

@@ -126,7 +126,7 @@ def test_the_schema_knows_the_same_recipes() -> None:
     model = schema.load("config")["$defs"]["model"]["properties"]
     items = model["optimize"]["properties"]["recipes"]["items"]
     assert items["anyOf"][0]["enum"] == [AUTO, *RECIPES]
-    assert items["description"] == f"a recipe is {', '.join(known()[:-1])}, or olive: FILE.json"
+    assert items["description"] == f"a recipe is {', '.join(known()[:-1])}, or olive: FILE.json without quotes"
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "int8", "fp64"])

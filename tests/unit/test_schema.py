@@ -63,7 +63,7 @@ def test_alternatives_are_described_in_words() -> None:
     assert messages(config(optimize={"recipes": ["int9"]})) == [
         "'int9' does not fit: a recipe is auto, fp32, fp32-fused, fp32-listed, fp32-fixed, transformer, slim, "
         "peephole, fp16, fp16-mixed, int8-dynamic, int8-dynamic-all, int8-static, int8-static-entropy, "
-        "int8-static-percentile, int8-partial, int4, int4-128, or olive: FILE.json"
+        "int8-static-percentile, int8-partial, int4, int4-128, or olive: FILE.json without quotes"
     ]
     assert messages(config(latency={"max_regression": "ten"})) == [
         "'ten' does not fit: a number such as 0.1, or a percentage such as 10%"
