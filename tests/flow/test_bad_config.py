@@ -236,7 +236,9 @@ def test_an_olive_file_without_a_configuration_is_relative_to_here(cli: Cli, pro
     [
         pytest.param('{"q": {"type": "OnnxMagic"}}', ("'OnnxMagic'", "Mend 'type' in the Olive file"), id="unknown"),
         pytest.param(
-            '{"q": {"type": "OnnxDynamicQuantisation"}}', ("perhaps you meant 'OnnxDynamicQuantization'",), id="misspelt"
+            '{"q": {"type": "OnnxDynamicQuantisation"}}',
+            ("perhaps you meant 'OnnxDynamicQuantization'",),
+            id="misspelt",
         ),
         pytest.param('{"q": "OnnxDynamicQuantization"}', ("'q'",), id="not-a-mapping"),
         pytest.param(
