@@ -26,7 +26,7 @@ def other_places(
     here, packages = crew.ask("runner", "describe_runtime")["providers"], runtimes.installed()
     for name in config.providers[1:]:
         row = PROVIDERS[name]
-        if row.emulated or row.execution_provider in taken:
+        if row.emulated or row.why_not_here() or row.execution_provider in taken:  # `matrix` has another machine for it
             continue
         source = reference_form(reference)
         if why := runtimes.why_unavailable(row, here, packages):
