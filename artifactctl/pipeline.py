@@ -128,13 +128,14 @@ def _candidates(
     demand_promise(reference, crew)
     clock = Clock(budget_s)  # of the search: how long a source takes to answer is not its doing
     kitchen = Kitchen(reference, stock(reference, names, scratch, crew), scratch, crew, clock, named)
-    tried: list[Tried] = []
-    for name in names:
-        if name in passed_by or (kitchen.is_late(name) and any(item.equivalence for item in tried)):
+    made: dict[str, Tried] = {}
+    for name in sorted(names, key=lambda name: name in recipes.JUDGED):  # a search comes after all that is cheap
+        if name in passed_by or (kitchen.is_late(name) and any(item.equivalence for item in made.values())):
             failure = passed_by.get(name, NOT_TRIED)
-            tried.append(Tried(Candidate(name, None, reference.precision, failure=failure)))
+            made[name] = Tried(Candidate(name, None, reference.precision, failure=failure))
         else:
-            tried.append(_try(kitchen, name, tried, reuse, say))
+            made[name] = _try(kitchen, name, list(made.values()), reuse, say)
+    tried = [made[name] for name in names]
     reuse.remember()
     if named and all(item.candidate.broken for item in tried):
         reasons = "\n".join(f"  {item.candidate.recipe}: {item.candidate.failure}" for item in tried)

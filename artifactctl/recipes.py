@@ -29,7 +29,7 @@ from artifactctl.passes import (
 from artifactctl.project import ModelConfig
 from artifactctl.providers import CPU, PROVIDERS
 
-RECIPES_VERSION = 10  # part of a build's inputs: raise it when a recipe, or auto, gives other models than before
+RECIPES_VERSION = 11  # part of a build's inputs: raise it when a recipe, or auto, gives other models than before
 
 SIMPLEST = "fp32"
 Facts = Mapping[str, Any]  # what backends/facts.py found in the graph

@@ -222,6 +222,7 @@ def main() -> int:
         means = table(rows, bound)
         lines += missed(rows, means, bound, "openvino" if asked.openvino else "cpu")
     left = ["speed"] * (BAR_BOUND not in asked.bounds) + ["that of the peers"] * (set(rivals) != set(peers.PEERS))
+    left += ["all models"] * bool(asked.models or asked.unseen)
     met = "every bar is met" + (f", but not judged: {', '.join(left)}" if left else "")
     print("\n" + ("\n".join(f"MISSED {line}" for line in lines) or met))
     return int(bool(lines))

@@ -21,7 +21,7 @@ _IN_LAYOUT = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAverageP
 
 def hard_swish(view: View) -> int:
     """x · Clip(x + 3, 0, 6) / 6 as HardSwish, which ONNX Runtime makes part of a convolution before it."""
-    changed = 0
+    changed, shapes = 0, None
     for clip in view:
         if clip.op_type != "Clip" or _limits(view, clip) != (0.0, 6.0):
             continue
@@ -37,6 +37,9 @@ def hard_swish(view: View) -> int:
         scaled = view.only_user(product.output[0])
         if scaled is not None and (found := _factor(view, scaled)) is not None:
             old, factor = [*old, scaled], 6.0 * found
+        shapes = shapes or Shapes(view)
+        if not shapes.shape(sides[0]):
+            continue  # a number becomes a row of one where it meets one
         view.swap(old, _hard_swish(view, sides[0], factor, old[-1].output[0]))
         changed += 1
     return changed

@@ -69,7 +69,8 @@ def chain_from(view: View, node: NodeProto) -> Chain | None:
         nodes.append(step)
         end = step.output[0]
         step = view.only_user(end)
-    return Chain(start, end, scale, shift, tuple(nodes)) if nodes else None
+    finite = all((abs(values) < np.finfo(np.float32).max).all() for values in (scale, shift))
+    return Chain(start, end, scale, shift, tuple(nodes)) if nodes and finite else None
 
 
 def _step(view: View, node: NodeProto, value: str, channels: int) -> tuple[Array, Array] | None:
@@ -77,7 +78,7 @@ def _step(view: View, node: NodeProto, value: str, channels: int) -> tuple[Array
     if node.op_type not in ("Mul", "Add", "Sub", "Div") or not (sides := view.operands(node)) or sides[0] != value:
         return None
     constant = _by_channel(view, sides[1], channels)
-    if constant is None:
+    if constant is None or not np.isfinite(constant).all():
         return None
     one, zero, first = np.ones(channels), np.zeros(channels), node.input[0] == value
     if node.op_type == "Mul":

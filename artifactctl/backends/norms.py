@@ -115,9 +115,9 @@ def gelu(view: View) -> int:
     for node in view:
         if node.op_type != "Tanh" or (value := _inner(view, node)) is None or value in done:
             continue
-        whole = view.only_user(node.output[0])
-        if whole is None or whole.op_type != "Add" or not _adds_one(view, whole, len(shapes.shape(value) or ())):
-            continue
+        whole, rank = view.only_user(node.output[0]), len(shapes.shape(value) or ())
+        if not rank or whole is None or whole.op_type != "Add" or not _adds_one(view, whole, rank):
+            continue  # a number becomes a row of one where it meets one
         last = _outer(view, whole, value)
         if last is not None:
             view.swap([last], _gelu_nodes(view, value, last.output[0]))

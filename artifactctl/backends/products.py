@@ -28,8 +28,9 @@ def einsum(view: View) -> int:
         shared = _shared(attribute(node, "equation").decode())
         if weights is None or weights.data_type != TensorProto.FLOAT or before is None or after is None or not shared:
             continue
+        met = [size.number for size in before[-shared:]]  # a free one may be 1, and then meets all of the other's
         target = as_target(after, ()) if len(weights.dims) > shared else None
-        if target is None:
+        if target is None or met != list(weights.dims[:shared]) or 0 in met:
             continue
         matrix = view.array(weights).reshape(math.prod(weights.dims[:shared]), -1)
         flat, rows = view.name(), view.name()

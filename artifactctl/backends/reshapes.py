@@ -86,7 +86,7 @@ def transposes(view: View) -> int:
     changed = 0
     for node in view:
         widened = view.producer.get(node.input[0]) if node.op_type == "Transpose" else None
-        users = view.users(node.output[0])
+        users = view.own_users(node.output[0])
         if widened is None or widened.op_type != "Unsqueeze" or not users:
             continue
         order, axes = attribute(node, "perm"), _axes(view, widened)

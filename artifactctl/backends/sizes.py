@@ -21,6 +21,7 @@ from onnx.checker import ValidationError
 from artifactctl.backends.view import View, attribute
 
 _MOST = 64  # integers that a shape, or a list of axes, may have
+_POOLS = ("AveragePool", "LpPool", "MaxPool")
 _WHOLE = (TensorProto.INT32, TensorProto.INT64)
 _NO_INFERENCE = (shape_inference.InferenceError, ValidationError, defs.SchemaError, ValueError)
 
@@ -146,17 +147,36 @@ class Shapes:
             return  # what an inner graph takes from outside is not known to it
         if not all(self.type_of(name) for name in node.input if name):
             return
+        # of opset 10 a free size that is cut keeps its name
+        opset = 11 if node.op_type == "Slice" and self._view.opset == 10 else self._view.opset
         try:
-            schema = defs.get_schema(node.op_type, self._view.opset, node.domain)
+            schema = defs.get_schema(node.op_type, opset, node.domain)
             known = {name: self._described(name) for name in node.input if name}
             data = {name: helper.make_tensor(name, self.type_of(name), numbers.shape, numbers.ravel())
                     for name in node.input if name and (numbers := self.numbers(name)) is not None}  # fmt: skip
-            opsets = [helper.make_opsetid("", self._view.opset)]
+            opsets = [helper.make_opsetid("", opset)]
             found = shape_inference.infer_node_outputs(schema, node, known, data, opset_imports=opsets)
         except _NO_INFERENCE:
             return
         for name, made in found.items():
             self._take(name, made)
+            if node.op_type in _POOLS and attribute(node, "ceil_mode", 0) and name in self.shapes:
+                self.shapes[name] = self._pooled(node, self.shapes[name])
+
+    def _pooled(self, node: NodeProto, after: Sizes) -> Sizes:
+        """ONNX counts a last window that would begin behind the data too; ONNX Runtime leaves it out."""
+        before, found = self.shape(node.input[0]), list(after)
+        strides, pads = attribute(node, "strides", ()), attribute(node, "pads", ())
+        exact = attribute(node, "auto_pad", b"NOTSET") == b"NOTSET"
+        for axis in range(2, len(after)):
+            size, count = before[axis].number if before else None, after[axis].number
+            if count is None or size is None or not exact:
+                found[axis] = self._free()
+                continue
+            begin = (count - 1) * (strides[axis - 2] if strides else 1)
+            if begin >= size + (pads[axis - 2] if pads else 0):
+                found[axis] = Size(count - 1)
+        return tuple(found)
 
     def _described(self, name: str) -> TypeProto:
         sizes, entry = self.shape(name), ValueInfoProto()
@@ -243,9 +263,9 @@ _VALUES: dict[str, Callable[[Shapes, NodeProto], Sizes | None]] = {
 
 def as_target(after: Sequence[Size], before: Sequence[Size]) -> list[int] | None:
     """The constant that reshapes to it in every run, if there is one: free sizes that stand where they stood are taken
-    from there, also when they are 0, and at most one is left to be worked out."""
+    from there, also when they are 0, or one is left to be worked out. It is not beside one that may be 0."""
     found = [size.number if size.number is not None else -1 for size in after]
     for place, size in enumerate(after):
         if found[place] == -1 and place < len(before) and before[place] == size:
             found[place] = 0
-    return None if found.count(-1) > 1 or Size(0) in after else found
+    return None if found.count(-1) > 1 or {0, -1} <= set(found) or Size(0) in after else found

@@ -23,7 +23,7 @@ class View:
         self._slots: list[list[NodeProto]] = [[node] for node in self.graph.node]
         self._slot_of = {id(slot[0]): number for number, slot in enumerate(self._slots)}
         self._tensors: dict[str, TensorProto] = {tensor.name: tensor for tensor in self.graph.initializer}
-        self.producer: dict[str, NodeProto] = {}
+        self.producer: dict[str, NodeProto] = {}  # among ONNX's own nodes
         self._users: dict[str, list[NodeProto]] = defaultdict(list)
         self._seen_outside = {output.name for output in self.graph.output}
         for node in self.graph.node:
@@ -34,7 +34,7 @@ class View:
 
     def __iter__(self) -> Iterator[NodeProto]:
         """ONNX's own nodes in order: what others mean by a name is theirs to know."""
-        yield from (node for node in self.nodes() if node.output and node.domain in ("", "ai.onnx"))
+        yield from (node for node in self.nodes() if node.output and _is_own(node))
 
     def nodes(self) -> Iterator[NodeProto]:
         """In order, without those that a rewrite removes while it goes."""
@@ -79,8 +79,13 @@ class View:
         """Everyone who takes a value; None where it is also seen from outside."""
         return None if name in self._seen_outside else self._users[name]
 
-    def only_user(self, name: str) -> NodeProto | None:
+    def own_users(self, name: str) -> list[NodeProto] | None:
+        """The same; None also where another than ONNX's own operators takes it."""
         users = self.users(name)
+        return users if users and all(map(_is_own, users)) else None
+
+    def only_user(self, name: str) -> NodeProto | None:
+        users = self.own_users(name)
         return users[0] if users and len(users) == 1 else None
 
     def operands(self, node: NodeProto) -> tuple[str, str] | None:
@@ -155,7 +160,7 @@ class View:
             getattr(self.graph, field).extend(values)
 
     def _enter(self, node: NodeProto) -> None:
-        for name in node.output:
+        for name in node.output if _is_own(node) else ():
             self.producer[name] = node
         for name in node.input:
             self._users[name].append(node)
@@ -177,6 +182,10 @@ def like(node: NodeProto, inputs: Sequence[str], output: str) -> NodeProto:
     made = helper.make_node(node.op_type, inputs, [output], name=node.name, domain=node.domain)
     made.attribute.extend(node.attribute)
     return made
+
+
+def _is_own(node: NodeProto) -> bool:
+    return node.domain in ("", "ai.onnx")
 
 
 def _free_initializers(model: ModelProto) -> int:

@@ -101,7 +101,7 @@ def build(
             )
             request = BuildRequest(chosen, owner.root, artifacts, force, kept)
             try:
-                with progress(settings, chosen.name, 4 + 2 * len(recipes.expand(chosen)[0])) as say:
+                with progress(settings, chosen.name, 4 + 3 * len(recipes.expand(chosen)[0])) as say:
                     result = demand_current(request, owner.config_path, say) if check else find_unchanged(request, say)
                     if result is None or package:
                         crew = crew or [stack.enter_context(_crew(limits, settings))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -42,7 +43,14 @@ def _bar(settings: Settings, name: str, steps: int, stack: contextlib.ExitStack)
         console = Console(stderr=True, no_color=not settings.color)
         bar = stack.enter_context(Progress(*columns, console=console, transient=True))
         task = bar.add_task(name, total=steps)
-        return lambda text: bar.update(task, advance=1, description=f"{name}: {text}")
+        said = itertools.count(1)
+
+        def advance(text: str) -> None:
+            """What there is to time is known late, so there may be more steps than were told: it is full at no step."""
+            step = next(said)
+            bar.update(task, completed=step, total=max(steps, step + 1), description=f"{name}: {text}")
+
+        return advance
 
     def say(text: str) -> None:
         if text.startswith("warning:"):

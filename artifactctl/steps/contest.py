@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from artifactctl import gate, recipes
+from artifactctl import gate, recipes, verdicts
 from artifactctl.clock import Clock
 from artifactctl.crew import Crew
 from artifactctl.errors import LatencyRegression, SourceError
@@ -12,7 +12,17 @@ from artifactctl.project import Budgets, Say
 from artifactctl.providers import CPU, PROVIDERS
 from artifactctl.records import DEFAULT_LEVEL, Choice, LatencyReport, ReferenceModel, Tried
 from artifactctl.steps import choose
-from artifactctl.steps.measure import Duel, Terms, fight, measure, peak_memory, report_of, sample_of, with_peaks
+from artifactctl.steps.measure import (
+    CHOICE_ROUNDS,
+    Duel,
+    Terms,
+    fight,
+    measure,
+    peak_memory,
+    report_of,
+    sample_of,
+    with_peaks,
+)
 from artifactctl.steps.places import reference_form
 from artifactctl.steps.refusals import Rules, is_idle, over_budget, rejection
 
@@ -44,9 +54,9 @@ class Contest:
         config, rules = self.reference.source.config, self.rules
         measured = self._measured(tried)
         choice = choose.choose(measured, source, rules, self._better)
-        weighed = set[int]()
-        while (place := self._unweighed(choice, measured, weighed)) is not None:
-            weighed.add(place)
+        again = set[int]()
+        while (place := self._unsettled(choice, measured, again)) is not None:
+            again.add(place)
             measured[place] = self.against_the_source(measured[place], config.latency.budget_s)
             choice = choose.choose(measured, source, rules, self._better)
         if choice.chosen.latency is None:  # it is the source, which nobody has timed yet
@@ -55,15 +65,21 @@ class Contest:
         demand_budgets(choice.chosen, config.budgets)
         return choice
 
-    def _unweighed(self, choice: Choice, measured: list[Tried], weighed: set[int]) -> int | None:
+    def _unsettled(self, choice: Choice, measured: list[Tried], again: set[int]) -> int | None:
         """Where the chosen one stands, or the same file at home, which is its fall-back, if it was behind somebody
-        who then lost: its load was not looked at."""
+        who then lost, so that its load was not looked at, or if its share of the time was too short to tell."""
         chosen, places = choice.chosen, (choice.chosen.provider, self.reference.session.provider)
         for place, item in enumerate(measured):
             same = item.candidate.recipe == chosen.candidate.recipe and item.provider in places
-            if same and place not in weighed and item.latency and item.latency.load is None:
+            if same and place not in again and item.latency and (not item.latency.load or self._was_hurried(item)):
                 return place
         return None
+
+    def _was_hurried(self, item: Tried) -> bool:
+        found, whole_s = item.latency, self.reference.source.config.latency.budget_s
+        if found is None or found.verdict != verdicts.NOT_PROVEN:
+            return False
+        return found.rounds < CHOICE_ROUNDS and found.seconds < whole_s / 2
 
     def with_defaults(self, choice: Choice) -> Choice:
         """Where the source leaves its own bound at ONNX Runtime's defaults: what it costs that it may not run there."""
@@ -72,7 +88,8 @@ class Contest:
         self.say("timing against the source at ONNX Runtime's defaults")
         session = replace(self.reference.session, graph_level=DEFAULT_LEVEL)
         own, budget_s = choice.chosen.own or self.reference, self.reference.source.config.latency.budget_s
-        found = measure(own, choice.chosen, session, budget_s, self.crew, loads=False).latency
+        untimed = replace(choice.chosen, latency=None)
+        found = measure(own, untimed, session, budget_s, self.crew, loads=False).latency
         return replace(choice, defaults=found and replace(found, against=DEFAULTS))
 
     def _measured(self, tried: list[Tried]) -> list[Tried]:

@@ -24,7 +24,7 @@ WATCHED = 4  # samples that are run with every value exposed
 MOST_SETS = 64  # of samples to calibrate with
 STEADY = ("normal", "uniform", "pixels")
 SHORTEST_S = 30.0  # that a pass of a search is given, however late it is
-MAY_SATURATE = ("cpu", "cpu-windows")  # x64, with or without VNNI: nobody knows where it will run
+MAY_SATURATE = ("cpu", "cpu-windows", "openvino")  # x64, with or without VNNI: nobody knows where it will run
 
 
 @dataclass(frozen=True, slots=True)

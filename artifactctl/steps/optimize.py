@@ -16,7 +16,7 @@ from artifactctl.inputs import recorded_name
 from artifactctl.passes import OlivePass
 from artifactctl.records import Candidate, PassResult, ReferenceModel, Tried
 from artifactctl.steps.ingredients import Counter, Kitchen, fill
-from artifactctl.steps.olive import DIED, UNFINISHED, attempt
+from artifactctl.steps.olive import DIED, UNFINISHED, attempt, is_late
 from artifactctl.steps.reuse import Reuse
 
 
@@ -92,7 +92,7 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
         )  # fmt: skip
         if isinstance(found, str):
             results.append(PassResult(step.label, "failed", found))
-            if step.required:
+            if step.required or is_late(found):  # without the pass it would be another model on a slower machine
                 return Candidate(
                     name,
                     None,
@@ -122,7 +122,7 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
 
 def left_out(step: OlivePass, facts: recipes.Facts, elsewhere: Sequence[str]) -> str | None:
     if step.for_cpu and elsewhere:
-        return f"it is for ONNX Runtime's CPU kernels alone, and the model must run on {', '.join(elsewhere)}"
+        return f"it is made for ONNX Runtime's CPU kernels, and the model must run on {', '.join(elsewhere)}"
     return "it would hold a model of this size six times over" if step.hungry and facts["large"] else None
 
 

@@ -14,7 +14,7 @@ from artifactctl.errors import NotAvailable, SourceError
 from artifactctl.records import EquivalenceReport
 from artifactctl.selection import AIM, ROOM, Cost, Link, cost_of, layer_of, useful
 from artifactctl.steps.measure import CHOICE_LIMIT, Duel, Terms, fight, report_of, sample_of
-from artifactctl.steps.trials import LATE, WORK, Made, Question, Search, make, nodes_of, switched
+from artifactctl.steps.trials import LATE, Made, Question, Search, make, nodes_of, switched, why_cut
 from artifactctl.steps.verify import bounds_of
 
 STEPS = 8  # sets that are quantized for real, after all layers together
@@ -47,6 +47,8 @@ def find(question: Question) -> Found:
     if not layers:
         return Found(refusal="does not apply: no layer with float32 weights is left to quantize")
     whole = make(question, layers)
+    if whole.died:
+        return _cut(why_cut(question, whole))
     if whole.path is None:  # the pass itself will say why
         return Found(nodes_of(layers))
     assert whole.report is not None
@@ -59,9 +61,11 @@ def find(question: Question) -> Found:
     search = Search(question, layers, [_link(entry, by_name[entry["name"]]) for entry in errors], whole)
     while search.promising and len(search.tried) <= STEPS and search.step():
         pass
-    if search.cut:
-        return Found(refusal=search.cut, died=search.cut != LATE)
-    return _answer(question, search, by_name)
+    return _cut(search.cut) if search.cut else _answer(question, search, by_name)
+
+
+def _cut(why: str) -> Found:
+    return Found(refusal=why, died=why != LATE)
 
 
 def _answer(question: Question, search: Search, layers: Mapping[str, Mapping[str, Any]]) -> Found:
@@ -100,14 +104,15 @@ def _refusal(chain: Sequence[Link], most: int, tried: Sequence[Made]) -> str:
 
 
 def _layers(question: Question) -> list[dict[str, Any]]:
-    """In the order of the graph; only so many of the largest that looking at each can be afforded."""
+    """In the order of the graph; only so many of the largest that looking at each can be afforded: that is counted from
+    the time that the user gives, which is an input, and never from the time that it takes."""
     found: list[dict[str, Any]] = question.crew.ask(
         "runner", "weighted_layers", path=str(question.source), sample=question.calibration[0],
         settings=asdict(question.reference.session), spared=list(question.step.config.get("nodes_to_exclude") or ()),
     )  # fmt: skip
     total = sum(layer["multiplications"] for layer in found)
     # alone, and on the way to the largest set; samples that are not for calibration are small
-    afforded = WORK // max(1, 2 * WATCHED * total)
+    afforded = question.work // max(1, 2 * WATCHED * total)
     most = max(FEWEST_LAYERS, min(MOST_LAYERS, afforded))
     large = sorted(found, key=lambda layer: -layer["multiplications"])[:most]
     kept = {layer["name"] for layer in large if layer["multiplications"] >= LEAST_SHARE * total > 0}

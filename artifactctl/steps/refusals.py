@@ -58,7 +58,8 @@ def rejection(tried: Tried, rules: Rules) -> str | None:
     candidate, latency = tried.candidate, tried.latency
     if latency is None or latency.ratio_low is None or latency.rounds < MIN_ROUNDS:
         budgets = "latency.budget_s, or into what was left of optimize.budget_s"
-        return f"not proved fast enough: fewer than {MIN_ROUNDS} rounds fitted into {budgets}; give both more seconds"
+        more = "give both more seconds, then build --force"
+        return f"not proved fast enough: fewer than {MIN_ROUNDS} rounds fitted into {budgets}; {more}"
     if reason := over_budget(tried, latency, rules.budgets):
         return reason
     if is_slower(tried):
@@ -70,8 +71,8 @@ def rejection(tried: Tried, rules: Rules) -> str | None:
     if _loads_slower(tried, rules):
         gain = "; its runs are proved faster, and load: {max_regression: null} takes it for that" if faster else ""
         return f"slower to load than the source, proved in pairs{gain}"
-    if rules.objective == "memory" and is_below(_peaks(latency.baseline), _peaks(latency.candidate)):
-        return "takes more memory than the source"
+    if rules.objective == "memory" and (reason := _heavier(latency)):
+        return reason
     size, before = candidate.size_bytes or 0, latency.baseline.size_bytes
     if rules.objective == "size" and size > before:
         return "larger than the source"
@@ -104,6 +105,13 @@ def _gains(tried: Tried, latency: LatencyReport, rules: Rules) -> bool:
 
 def _peaks(timing: Timing) -> tuple[float, float] | None:
     return timing.intervals.get("peak_rss_mb")
+
+
+def _heavier(latency: LatencyReport) -> str | None:
+    ours, theirs = _peaks(latency.candidate), _peaks(latency.baseline)
+    if ours is None or theirs is None:
+        return "its memory, or the source's, could not be measured"
+    return "takes more memory than the source" if is_below(theirs, ours) else None
 
 
 def is_below(one: tuple[float, float] | None, other: tuple[float, float] | None) -> bool:

@@ -30,7 +30,7 @@ from artifactctl.selection import (
 from artifactctl.steps.olive import attempt, is_no_answer
 from artifactctl.steps.verify import bounds_of, put_to_proof
 
-WORK = 400_000_000_000  # multiplications that a search for errors may take: about half a minute
+WORK_A_SECOND = 4e11 / 120  # multiplications that a search for errors may take, by optimize.budget_s: a quarter of it
 LATE = "not tried: its time ended before the search for layers did (optimize.budget_s, or --time-limit)"
 SHORTEST_S = 1.0  # of one set, when the time is nearly over
 Entry = Mapping[str, Any]  # a layer, as backends/layers.py tells it, with its shares
@@ -45,6 +45,11 @@ class Question:
     scratch: Path
     crew: Crew
     clock: Clock  # for the whole search
+
+    @property
+    def work(self) -> int:
+        """Multiplications that measuring the errors of layers may take."""
+        return int(WORK_A_SECOND * self.reference.source.config.budget_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,10 @@ def make(question: Question, layers: Sequence[Entry], number: int = 0) -> Made:
     if report is None or not report.outputs:  # it could not be run
         return Made(names, path if report else None, report, Cost(None, math.inf))
     return Made(names, path, report, cost_of(map(asdict, report.outputs), bounds_of(reference.equivalence)))
+
+
+def why_cut(question: Question, made: Made) -> str:
+    return LATE if question.clock.left <= 0 else f"the search for layers ended early: {made.died}"
 
 
 def nodes_of(layers: Sequence[Entry]) -> list[str]:
@@ -136,7 +145,7 @@ class Search:
         names = [link.layer.name for link in self._left[:size]]
         made = make(self._question, [entry for entry in self._entries if entry["name"] in names], len(self.tried))
         if made.died:
-            self.cut = LATE if self._question.clock.left <= 0 else f"the search for layers ended early: {made.died}"
+            self.cut = why_cut(self._question, made)
             return False
         place = [link.layer.name for link in self.order].index(names[-1])
         dropped = [link.layer.name for link in self.order[:place] if link.layer.name not in names]
@@ -162,7 +171,7 @@ class Search:
         """Each of them is left out in turn, and the sample may be many times as large as those to calibrate with."""
         larger = sample.stat().st_size / Path(self._question.calibration[0]).stat().st_size
         once: float = sum(entry["multiplications"] for entry in self._entries) * max(1.0, larger)
-        return MOST_DROPPED * layers * once <= WORK
+        return MOST_DROPPED * layers * once <= self._question.work
 
     def _to_blame(self, last: Made) -> list[str]:
         """Layers without which it is predicted to hold where it was worst, if what is left of it is worth a try."""

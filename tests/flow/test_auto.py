@@ -8,10 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 from artifactctl import schema
+from artifactctl.recipes import RECIPES
 from tests.conftest import MODELS, Finished
 
 Cli = Callable[..., Finished]
@@ -70,6 +72,28 @@ def test_what_the_best_is_best_at(cli: Cli, tmp_path: Path, objective: str, word
     assert cli("build").out.startswith("cnn: unchanged")
     project(tmp_path, "cnn", recipes=["fp32"])
     assert cli("build", "--check").code == 11, "another objective may choose another model"
+
+
+def test_a_small_file_is_looked_for_before_a_slow_search(cli: Cli, tmp_path: Path) -> None:
+    """int4 is simple to make and wins size; which layers may be int8 takes long to find out, and comes last."""
+    rng = np.random.default_rng(5)
+    np.savez(tmp_path / "s.npz", ids=rng.integers(0, 30, (16, 12)), mask=np.ones((16, 12), np.int64))
+    project(tmp_path, "encoder", objective="size")
+    file = tmp_path / "artifactctl.yaml"
+    config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    config["models"]["encoder"] |= {"data": {"samples": "s.npz"}, "equivalence": {"max_abs": None, "min_cosine": 0.5}}
+    file.write_text(yaml.safe_dump(config), encoding="utf-8")
+    done = cli("build", "--json")
+    found = candidates(done)
+    made = [line.split()[2].rstrip(":") for line in done.err.splitlines() if line.endswith(": optimizing")]
+    assert made.index("int4") < len(made)
+    assert (
+        made[-1] == "int8-partial" or found["int8-partial"]["reason"] == "does not apply: int8-static holds as a whole"
+    )
+    assert list(found) == [name for name in RECIPES if name in found] + ["source"], "told in the order of simplicity"
+    holding = {name: entry["size_bytes"] for name, entry in found.items() if entry["status"] != "rejected"}
+    (chosen,) = (name for name, entry in found.items() if entry["status"] == "chosen")
+    assert holding[chosen] * 0.99 <= min(holding.values())
 
 
 def test_the_settings_of_the_session_are_proved_and_timed(cli: Cli, tmp_path: Path) -> None:

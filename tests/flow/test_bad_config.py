@@ -264,6 +264,22 @@ def test_a_pass_whose_package_is_missing_costs_the_others_nothing(cli: Cli, proj
     assert found["fp32"]["equivalence"]["samples"]
 
 
+def test_a_pass_that_never_ends_costs_the_others_nothing(cli: Cli, project: Path) -> None:
+    """It is named, so no budget ends it; the time limit of any operation does."""
+    script = project / "endless.py"
+    script.write_text("while True:\n    pass\n")
+    data = {"name": "d", "user_script": str(script), "load_dataset_config": {"type": "endless"}}
+    passes = {"q": {"type": "OnnxStaticQuantization", "data_config": "d"}}
+    (project / "mine.json").write_text(json.dumps({"data_configs": [data], "passes": passes}))
+    recipes = ("--recipe", "fp32", "--recipe", "olive:mine.json")
+    done = cli("build", "mlp.onnx", *recipes, "--time-limit", "20", "--json")
+    assert done.code == 0, done.err
+    found = {item["recipe"]: item for item in done.json["data"]["artifacts"][0]["candidates"]}
+    late = "Olive's process did not end within the time limit; give it more with --time-limit S"
+    assert found["olive:mine.json"]["reason"] == late
+    assert found["fp32"]["equivalence"]["samples"]
+
+
 def test_an_olive_file_that_gives_several_models(cli: Cli, project: Path) -> None:
     model = onnx.load(project / "mlp.onnx")
     for node in model.graph.node:

@@ -119,14 +119,16 @@ def test_two_builds_at_once(project: Path, options: tuple[str, ...], statuses: l
     assert leftovers(project) == []
 
 
-def _kill_worker(process: subprocess.Popen[str], name: str) -> None:
-    """SIGKILL to a child as soon as it is there: to its parent that is a native crash."""
-    parent = psutil.Process(process.pid)
+def _kill_worker(process: subprocess.Popen[str], name: str, times: int = 1) -> None:
+    """SIGKILL to a child as soon as it is there, and to those that take its place: to its parent that is a crash."""
+    parent, dead = psutil.Process(process.pid), set[int]()
     while process.poll() is None:
         for child in parent.children():
             try:
-                if child.cwd().endswith(f"worker-{name}"):
+                if child.pid not in dead and child.cwd().endswith(f"worker-{name}"):
                     child.kill()
+                    dead.add(child.pid)
+                if len(dead) == times:
                     return
             except psutil.Error:
                 continue
@@ -140,9 +142,17 @@ def test_a_crash_while_the_source_is_read(project: Path) -> None:
     assert (versions(project), leftovers(project), survivors(project)) == ([], [], [])
 
 
-def test_a_crash_in_the_only_recipe(project: Path) -> None:
-    process = start("build", "mlp.onnx", "--recipe", "fp16", "--json", cwd=project)
+def test_one_crash_of_a_recipe_is_none(project: Path) -> None:
+    process = start("build", "mlp.onnx", "--recipe", "fp32", "--json", cwd=project)
     _kill_worker(process, "olive")
+    done = finish(process)
+    assert done.code == 0, done.err
+    assert done.json["data"]["artifacts"][0]["candidates"][0]["equivalence"]
+
+
+def test_two_crashes_in_the_only_recipe(project: Path) -> None:
+    process = start("build", "mlp.onnx", "--recipe", "fp16", "--json", cwd=project)
+    _kill_worker(process, "olive", times=2)
     refused(finish(process), 5, "fp16", "crashed with SIGKILL")
     assert (versions(project), leftovers(project), survivors(project)) == ([], [], [])
 
@@ -151,7 +161,7 @@ def test_a_crash_in_one_recipe_of_three(project: Path) -> None:
     words = [word for name in ("fp32", "fp16", "int8-dynamic") for word in ("--recipe", name)]
     process = start("build", "mlp.onnx", *words, "--json", cwd=project)
     heard = hear(process, "recipe fp16: optimizing")
-    _kill_worker(process, "olive")
+    _kill_worker(process, "olive", times=2)
     done = finish(process, heard)
     assert done.code == 0, done.err
     found = {item["recipe"]: item for item in done.json["data"]["artifacts"][0]["candidates"]}

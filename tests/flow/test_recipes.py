@@ -99,6 +99,17 @@ def test_static_int8_is_calibrated_on_the_users_data(cli: Cli, tmp_path: Path) -
     assert len({found[name]["equivalence"]["rel_l2"] for name in names}) == 3
 
 
+@pytest.mark.parametrize(("data", "said"), [(True, "2 sets of data.samples"), (False, "sets of made-up samples")])
+def test_without_calibration_data_it_is_calibrated_on_samples(cli: Cli, tmp_path: Path, data: bool, said: str) -> None:
+    samples = np.random.default_rng(5).uniform(-1, 1, (128, 8)).astype(np.float32)
+    np.savez(tmp_path / "s.npz", x=samples)
+    entry: dict[str, Any] = {"data": {"samples": "s.npz"}} if data else {}
+    loose = {"max_abs": None, "min_cosine": 0.9}
+    found = build(cli, tmp_path, "mlp", ["int8-static"], equivalence=loose, **entry)["int8-static"]
+    assert said in found["passes"][-1]["detail"]
+    assert found["equivalence"]["samples"] >= (128 if data else 1)
+
+
 def test_int4_keeps_the_names_of_the_outputs(cli: Cli, tmp_path: Path) -> None:
     loose = {"max_abs": None, "min_cosine": 0.5}
     found = build(cli, tmp_path, "loud", ["int4", "int4-128"], equivalence=loose)
@@ -196,3 +207,34 @@ def test_weights_that_an_old_exporter_listed_as_inputs(cli: Cli, tmp_path: Path)
 def test_where_no_weight_is_an_input_there_is_nothing_to_list(cli: Cli, tmp_path: Path) -> None:
     found = build(cli, tmp_path, "cnn", ["fp32", "fp32-listed"])
     assert found["fp32-listed"]["reason"] == "does not apply: needs weights that are listed as inputs"
+
+
+def test_what_is_laid_out_for_the_cpu_is_a_file_of_its_own(cli: Cli, tmp_path: Path) -> None:
+    """Beside the one for all providers, which keeps the pieces that others know."""
+    rng = np.random.default_rng(2)
+    numbers = {"three": 3.0, "zero": 0.0, "six": 6.0}
+    weights = {"w": rng.standard_normal((16, 4, 3, 3)).astype(np.float32)}
+    weights |= {name: np.array(number, np.float32) for name, number in numbers.items()}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Add", ["c", "three"], ["shifted"]),
+        helper.make_node("Clip", ["shifted", "zero", "six"], ["clipped"]),
+        helper.make_node("Mul", ["c", "clipped"], ["product"]),
+        helper.make_node("Div", ["product", "six"], ["y"]),
+    ]
+    inputs, outputs = (
+        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", channels, size, size])]
+        for name, channels, size in (("x", 4, 16), ("y", 16, 14))
+    )
+    stored = [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()]
+    graph = helper.make_graph(nodes, "swish", inputs, outputs, stored)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.save(made, tmp_path / "swish.onnx")
+    found = build(cli, tmp_path, "swish", ["fp32", "fp32-fused"], providers=["cpu", "openvino"])
+    one, other = ({item["name"]: item for item in found[name]["passes"]} for name in ("fp32", "fp32-fused"))
+    assert one["whole activations"]["status"] == "left-out"
+    assert (
+        "made for ONNX Runtime's CPU kernels, and the model must run on openvino" in one["whole activations"]["detail"]
+    )
+    assert other["whole activations"]["status"] == "changed"
+    assert found["fp32-fused"]["equivalence"]["max_error"] < 1e-4

@@ -46,7 +46,8 @@ def test_sizes_multiply_and_divide() -> None:
         ([N, Size(3)], [Size(3, ("n",))], [-1, 3]),
         ([N, M], [N, M, ONE], [0, 0]),
         ([N, Size(4), Size(8)], [N, Size(32)], [0, 4, 8]),  # also where n is 0
-        ([N, Size(8, ("m",)), Size(4)], [N, M, Size(32)], [0, -1, 4]),
+        ([N, Size(8, ("m",)), Size(4)], [N, M, Size(32)], None),  # a 0 that is none leaves nothing to work out
+        ([Size(2), Size(8, ("m",)), Size(4)], [Size(2), M, Size(32)], [2, -1, 4]),
         ([N, M], [Size(1, ("m", "n"))], None),
         ([N, Size(0)], [N, Size(0), ONE], None),
     ],

@@ -21,6 +21,7 @@ from artifactctl.records import (
 from artifactctl.steps import choose as choosing
 from artifactctl.steps.choose import choose_again
 from artifactctl.steps.measure import with_peaks
+from artifactctl.verdicts import NOT_PROVEN, NOT_SLOWER, REGRESSION
 
 RULES = choosing.Rules("cpu", "latency", Budgets())
 
@@ -49,9 +50,14 @@ def proof(*, reason: str | None = None, vacuous: bool = False, **changes: Any) -
 def speed(low: float | None, high: float | None, rounds: int = MIN_ROUNDS) -> LatencyReport:
     value = None if low is None or high is None else (low + high) / 2
     timing = Timing(100, p50_ms=1.0)
-    return LatencyReport(
-        "cpu", "not-proven", value, low, high, 0.02, 0.03, 0.99, 20 * rounds, rounds, 1.0, timing, timing
-    )
+    verdict = verdict_of(low, high)
+    return LatencyReport("cpu", verdict, value, low, high, 0.02, 0.03, 0.99, 20 * rounds, rounds, 1.0, timing, timing)
+
+
+def verdict_of(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return NOT_PROVEN
+    return NOT_SLOWER if high <= 1.03 else REGRESSION if low > 1.03 else NOT_PROVEN
 
 
 def tried(recipe: str, low: float = 0.9, high: float = 1.0, **changes: Any) -> Tried:
@@ -69,7 +75,7 @@ def with_numbers(
     size: int = 100,
     peak: float | None = None,
     load: tuple[float, float] = (1, 1),
-    source_peak: float | None = None,
+    source_peak: float | None = 10.0,
 ) -> Tried:
     assert item.latency
     low, high = load
@@ -309,11 +315,12 @@ def test_where_the_load_matters_a_provider_that_compiles_is_avoided() -> None:
 
 def test_where_memory_matters_another_provider_must_be_leaner_than_what_there_is() -> None:
     nothing = tried("fp32", candidate=Candidate("fp32", None, "fp32", failure="changed nothing"), equivalence=None)
-    for before in (None, 5.0):
-        there = with_numbers(on("openvino", "source", 0.5, 0.6), peak=5.0, source_peak=before)
+    unknown, idle = "its memory, or the source's, could not be measured", "not proved leaner than the source on cpu"
+    for own, before, said in ((5.0, None, unknown), (None, 5.0, unknown), (5.0, 5.0, idle)):
+        there = with_numbers(on("openvino", "source", 0.5, 0.6), peak=own, source_peak=before)
         choice = choose([nothing, there], SOURCE, objective="memory")
         assert choice.chosen.provider == "cpu"
-        assert choice.tried[1].reason == "not proved leaner than the source on cpu"
+        assert choice.tried[1].reason == said
     lean = with_numbers(on("openvino", "source", 0.5, 0.6), peak=5.0, source_peak=10.0)
     assert choose([nothing, lean], SOURCE, objective="memory").chosen.provider == "openvino"
     home = with_numbers(tried("fp32"), peak=10.0, source_peak=10.0)

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from artifactctl.clock import Clock
+from artifactctl.errors import SourceError
 from artifactctl.records import Tried
+from artifactctl.steps import choose as choosing
 from artifactctl.steps.contest import Contest
 from tests.unit.steps.test_choose import SOURCE, on, speed, tried, verdicts, with_numbers
 from tests.unit.steps.test_reuse import reference
@@ -106,6 +108,35 @@ def test_what_is_known_is_not_timed_again(tmp_path: Path) -> None:
     contest = told(tmp_path, (9.0, 9.0))
     assert contest.choose([FIRST, with_numbers(BEHIND)], SOURCE).chosen.candidate.recipe == "peephole"
     assert contest.timed == []
+
+
+@pytest.mark.parametrize(("rounds", "seconds", "again"), [(6, 5.0, True), (6, 31.0, False), (14, 5.0, False)])
+def test_what_is_chosen_after_too_short_a_look_is_timed_once_more(
+    tmp_path: Path, rounds: int, seconds: float, again: bool
+) -> None:
+    """Its share of the time was short, for there were many candidates; nothing is said twice in vain."""
+    latency = replace(speed(0.9, 1.2, rounds), seconds=seconds)
+    contest = told(tmp_path, (0.9, 1.0))
+    choice = contest.choose([with_numbers(tried("fp32", latency=latency))], SOURCE)
+    assert choice.chosen.candidate.recipe == "fp32"
+    assert contest.timed == ["fp32"] * again
+
+
+class Refusing:
+    """A runtime that does not open the model."""
+
+    def ask(self, name: str, operation: str, **arguments: Any) -> Any:
+        raise SourceError(f"{name} cannot {operation}")
+
+
+def test_a_source_that_does_not_run_at_the_defaults_gives_no_figure(tmp_path: Path) -> None:
+    crew: Any = Refusing()
+    plan = {"entries": {"0": {"set": "0", "origin": "seeded"}}}
+    found = reference(tmp_path, plan=plan, noise={"levels": [{"held": False}]})
+    contest = Contest(found, Clock(math.inf), crew, lambda line: None)
+    choice = contest.with_defaults(choosing.choose([FIRST], SOURCE, contest.rules, contest._better))
+    assert choice.chosen.latency is not None
+    assert choice.defaults is None
 
 
 def test_the_load_of_the_fall_back_is_timed_too(tmp_path: Path) -> None:

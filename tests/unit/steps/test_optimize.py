@@ -8,6 +8,7 @@ from pathlib import Path
 from artifactctl.crew import Crew
 from artifactctl.recipes import RECIPES
 from artifactctl.steps.ingredients import Kitchen, Pantry
+from artifactctl.steps.olive import UNFINISHED
 from artifactctl.steps.optimize import _run_passes, left_out
 from tests.conftest import MODELS
 from tests.unit.steps.test_reuse import PLAN, reference
@@ -53,3 +54,21 @@ def test_a_recipe_that_cannot_be_prepared_is_a_value(tmp_path: Path) -> None:
     label = RECIPES["fp16-mixed"].passes[0].label
     assert candidate.failure.startswith(f"{label} cannot be prepared: the model cannot be used (node_extremes)")
     assert str(tmp_path) not in candidate.failure
+
+
+class Hurried(Kitchen):
+    """No pass has any time."""
+
+    def time_s(self, name: str) -> float:
+        return 0.001
+
+
+def test_a_pass_that_is_ended_by_the_clock_costs_the_recipe(tmp_path: Path) -> None:
+    """It may do without one that fails, but then it would be another model on a faster machine."""
+    shutil.copy(MODELS / "mlp.onnx", tmp_path / "m.onnx")
+    with Crew() as crew, crew.working_in(tmp_path, tmp_path, None):
+        pantry = Pantry({"external_data": False, "large": False})
+        candidate = _run_passes(Hurried(reference(tmp_path), pantry, tmp_path / "scratch", crew), "fp32")
+    assert not RECIPES["fp32"].passes[0].required
+    assert (candidate.path, candidate.failure) == (None, UNFINISHED)
+    assert [result.status for result in candidate.passes] == ["failed"]

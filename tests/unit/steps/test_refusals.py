@@ -18,7 +18,7 @@ RULES = Rules("cpu", "latency", Budgets())
 
 def narrow(low: float = 0.9, high: float = 1.1, **numbers: Any) -> Tried:
     """Of a lower precision than the source."""
-    item = with_numbers(tried("int8-dynamic", low, high), **numbers)
+    item = with_numbers(tried("int8-dynamic", low, high), **({"peak": 10.0} | numbers))
     return replace(item, candidate=replace(item.candidate, precision="int8"))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from artifactctl.clock import Clock
 from artifactctl.crew import Crew
 from artifactctl.passes import OlivePass
+from artifactctl.process import Worker
 from artifactctl.selection import Cost, Layer, Link
 from artifactctl.steps.trials import LATE, Made, Question, Search
 
@@ -45,12 +46,20 @@ def test_the_share_of_a_set_is_counted_over_its_layers() -> None:
     assert found.share(found.tried[0]) == 1.0
 
 
+class Falling(Crew):
+    """Olive's process ends whenever it is asked for."""
+
+    def olive_ready(self) -> Worker:
+        worker = super().olive_ready()
+        worker.close()
+        return worker
+
+
 def test_a_set_over_which_the_process_ended_says_nothing_about_its_layers(tmp_path: Path) -> None:
     """The same inputs must give the same layers, and elsewhere it may not end."""
     order = [link("a", 0.3), link("b", 2.0)]
-    with Crew() as crew, crew.working_in(tmp_path, tmp_path, None):
+    with Falling() as crew, crew.working_in(tmp_path, tmp_path, None):
         found = search(Clock(math.inf), order, crew)
-        crew.olive_ready().close()
         assert not found.step()
     assert found.cut.startswith("the search for layers ended early: Olive's process")
     assert len(found.tried) == 1
