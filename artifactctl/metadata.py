@@ -207,6 +207,15 @@ def speed_texts(meta: Mapping[str, Any], *, proved: bool = True) -> list[str]:
     return [verdicts.sentence(report) for report in reports if (report["verdict"] == verdicts.NOT_SLOWER) is proved]
 
 
+def sizes_text(meta: Mapping[str, Any]) -> str:
+    """At which sizes it was timed, where nobody gave any; elsewhere another recipe may be the fastest."""
+    dims = ((meta["latency"] or {}).get("sample") or {}).get("dims") or {}
+    if meta["reference"]["golden"]["own"] or not any(size > 1 for size in dims.values()):
+        return ""
+    sizes = ", ".join(f"{name} {size}" for name, size in dims.items())
+    return f"at {sizes}, which are made up: if you serve other sizes, give data.samples of them"
+
+
 def margin_text(
     outputs: Sequence[Mapping[str, Any]], noise: Mapping[str, Any] | None, meta: Mapping[str, Any] | None
 ) -> str:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from artifactctl import verdicts
 from artifactctl.folder import KEPT_MODEL, ArtifactFolder, shown
-from artifactctl.metadata import candidate_name, decision_texts, margin_text, session_texts, speed_texts, warnings
+from artifactctl.metadata import (
+    candidate_name,
+    decision_texts,
+    margin_text,
+    session_texts,
+    sizes_text,
+    speed_texts,
+    warnings,
+)
 from artifactctl.portability import portability_text, portability_warnings
 from artifactctl.providers import PROVIDERS
 from artifactctl.report.upkeep import info_text
@@ -83,6 +91,7 @@ def _built_text(item: ArtifactFolder) -> str:
     if (accuracy := proof["accuracy"]) and accuracy["drop"] is not None:
         numbers = f"source {accuracy['source']:.4f}, artifact {accuracy['candidate']:.4f}"
         lines.append(f"accuracy  drop {accuracy['drop']:+.4f} ({numbers}, {accuracy['samples']} labelled samples)")
+    lines += [f"timed     {text}" for text in [sizes_text(meta)] if text]
     lines += [f"speed     {text}" for text in speed_texts(meta)]
     lines += [f"warning   {text}" for text in warnings(meta)]
     if item.kept:

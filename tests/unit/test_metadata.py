@@ -210,3 +210,22 @@ def test_what_settings_cost_that_hold_the_bound(error: float | None, low: float,
         f"slower than the source at ONNX Runtime's defaults, which leave the bound: 2.500 × its time ({low:.3f}–2.600)"
     )
     assert metadata.warnings(meta) == ([] if expected is None else [said + expected])
+
+
+@pytest.mark.parametrize(
+    ("own", "dims", "said"),
+    [
+        (0, {"batch": 1, "height": 64}, "at batch 1, height 64, which are made up: if you serve other sizes"),
+        (0, {"batch": 1}, ""),
+        (0, None, ""),
+        (9, {"batch": 1, "height": 64}, ""),
+    ],
+)
+def test_sizes_that_nobody_gave_are_told(own: int, dims: dict[str, int] | None, said: str) -> None:
+    """Elsewhere another model may be the fastest; of a batch of 1 there is nothing to say."""
+    sample = {"kind": "normal"} | ({} if dims is None else {"dims": dims})
+    meta = {"latency": {"sample": sample}, "reference": {"golden": {"own": own}}}
+    text = metadata.sizes_text(meta)
+    assert text.startswith(said)
+    assert bool(text) is bool(said)
+    assert metadata.sizes_text(meta | {"latency": None}) == ""
