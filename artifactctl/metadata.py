@@ -212,8 +212,10 @@ def sizes_text(meta: Mapping[str, Any]) -> str:
     dims = ((meta["latency"] or {}).get("sample") or {}).get("dims") or {}
     if meta["reference"]["golden"]["own"] or not any(size > 1 for size in dims.values()):
         return ""
-    sizes = ", ".join(f"{name} {size}" for name, size in dims.items())
-    return f"at {sizes}, which are made up: if you serve other sizes, give data.samples of them"
+    free = [spec for spec in meta["reference"]["samples"]["inputs"] if dims.keys() & set(spec["shape"])]
+    shapes = [f"{spec['name']} {[dims.get(size, size) for size in spec['shape']]}" for spec in free]
+    told = shapes[:MOST_TEXTS] + [f"{len(shapes) - MOST_TEXTS} more"] * (len(shapes) > MOST_TEXTS)
+    return f"with {', '.join(told)}, which is made up: if you serve other sizes, give data.samples of them"
 
 
 def margin_text(

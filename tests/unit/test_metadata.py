@@ -215,7 +215,7 @@ def test_what_settings_cost_that_hold_the_bound(error: float | None, low: float,
 @pytest.mark.parametrize(
     ("own", "dims", "said"),
     [
-        (0, {"batch": 1, "height": 64}, "at batch 1, height 64, which are made up: if you serve other sizes"),
+        (0, {"batch": 1, "height": 64}, "with x [1, 3, 64], which is made up: if you serve other sizes"),
         (0, {"batch": 1}, ""),
         (0, None, ""),
         (9, {"batch": 1, "height": 64}, ""),
@@ -224,7 +224,8 @@ def test_what_settings_cost_that_hold_the_bound(error: float | None, low: float,
 def test_sizes_that_nobody_gave_are_told(own: int, dims: dict[str, int] | None, said: str) -> None:
     """Elsewhere another model may be the fastest; of a batch of 1 there is nothing to say."""
     sample = {"kind": "normal"} | ({} if dims is None else {"dims": dims})
-    meta = {"latency": {"sample": sample}, "reference": {"golden": {"own": own}}}
+    inputs = [{"name": "x", "shape": ["batch", 3, "height"]}, {"name": "scale", "shape": [1]}]
+    meta = {"latency": {"sample": sample}, "reference": {"golden": {"own": own}, "samples": {"inputs": inputs}}}
     text = metadata.sizes_text(meta)
     assert text.startswith(said)
     assert bool(text) is bool(said)
