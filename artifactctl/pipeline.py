@@ -33,7 +33,7 @@ from artifactctl.steps.explain import explain
 from artifactctl.steps.export import fixed_reference, make_reference
 from artifactctl.steps.ingredients import Kitchen, stock
 from artifactctl.steps.measure import sample_of
-from artifactctl.steps.olive import UNFINISHED
+from artifactctl.steps.olive import ENDLESS, UNFINISHED
 from artifactctl.steps.optimize import check_olive_file, optimize
 from artifactctl.steps.package import package as make_package
 from artifactctl.steps.places import everywhere, reference_form
@@ -79,7 +79,7 @@ def rebuild(request: BuildRequest, recorded: Mapping[str, Any], crew: Crew, say:
     """A recorded version once more, into another place: proved, not timed. A text says why it cannot be had."""
     with _at_work(request, crew) as scratch:
         entries = recorded["recipe"]["candidates"]
-        late = (NOT_TRIED, UNFINISHED, LATE)
+        late = (NOT_TRIED, UNFINISHED, ENDLESS, LATE)
         passed_by = {entry["recipe"]: entry["reason"] for entry in entries if entry["reason"] in late}
         contest, tried = _candidates(request, scratch, math.inf, crew, say, passed_by)
         reference = contest.reference

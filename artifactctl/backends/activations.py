@@ -8,7 +8,7 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from artifactctl.backends import runtime
-from artifactctl.backends.affine import Array, channels_of, each_channel, is_plain, scaled
+from artifactctl.backends.affine import LARGEST_FACTOR, Array, channels_of, each_channel, is_plain, scaled
 from artifactctl.backends.sizes import Shapes, Sizes
 from artifactctl.backends.view import View, attribute, like
 
@@ -38,8 +38,8 @@ def hard_swish(view: View) -> int:
         if scaled is not None and (found := _factor(view, scaled)) is not None:
             old, factor = [*old, scaled], 6.0 * found
         shapes = shapes or Shapes(view)
-        if not shapes.shape(sides[0]):
-            continue  # a number becomes a row of one where it meets one
+        if not shapes.shape(sides[0]) or abs(factor) > LARGEST_FACTOR:
+            continue  # a number (shape []) beside a constant of shape [1] is a row, and would stay a number
         view.swap(old, _hard_swish(view, sides[0], factor, old[-1].output[0]))
         changed += 1
     return changed

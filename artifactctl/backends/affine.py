@@ -18,6 +18,7 @@ Array = np.ndarray[Any, Any]
 # what has as many channels as what it is made of
 _SAME_CHANNELS = {"Relu", "Clip", "HardSigmoid", "Sigmoid", "Tanh", "LeakyRelu", "Identity", "PRelu", "HardSwish"}
 _SAME_CHANNELS |= {"MaxPool", "AveragePool", "GlobalAveragePool", "BatchNormalization"}
+LARGEST_FACTOR = 1e19  # times another one it is still a float32
 _DEEPEST = 8  # operators looked back for the convolution that tells the channels
 
 
@@ -69,8 +70,8 @@ def chain_from(view: View, node: NodeProto) -> Chain | None:
         nodes.append(step)
         end = step.output[0]
         step = view.only_user(end)
-    finite = all((abs(values) < np.finfo(np.float32).max).all() for values in (scale, shift))
-    return Chain(start, end, scale, shift, tuple(nodes)) if nodes and finite else None
+    fits = all((abs(values) <= LARGEST_FACTOR).all() for values in (scale, shift))
+    return Chain(start, end, scale, shift, tuple(nodes)) if nodes and fits else None
 
 
 def _step(view: View, node: NodeProto, value: str, channels: int) -> tuple[Array, Array] | None:

@@ -117,7 +117,7 @@ def gelu(view: View) -> int:
             continue
         whole, rank = view.only_user(node.output[0]), len(shapes.shape(value) or ())
         if not rank or whole is None or whole.op_type != "Add" or not _adds_one(view, whole, rank):
-            continue  # a number becomes a row of one where it meets one
+            continue  # a number (shape []) beside a constant of shape [1] is a row, and would stay a number
         last = _outer(view, whole, value)
         if last is not None:
             view.swap([last], _gelu_nodes(view, value, last.output[0]))

@@ -80,7 +80,7 @@ class View:
         return None if name in self._seen_outside else self._users[name]
 
     def own_users(self, name: str) -> list[NodeProto] | None:
-        """The same; None also where another than ONNX's own operators takes it."""
+        """The same; None also where nobody does, or another than ONNX's own operators."""
         users = self.users(name)
         return users if users and all(map(_is_own, users)) else None
 

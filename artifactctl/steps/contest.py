@@ -57,7 +57,8 @@ class Contest:
         again = set[int]()
         while (place := self._unsettled(choice, measured, again)) is not None:
             again.add(place)
-            measured[place] = self.against_the_source(measured[place], config.latency.budget_s)
+            self.say(f"timing {choose.name_of(measured[place])} against the source once more")
+            measured[place] = self.against_the_source(measured[place], self._whole_s)
             choice = choose.choose(measured, source, rules, self._better)
         if choice.chosen.latency is None:  # it is the source, which nobody has timed yet
             source = self.against_the_source(source, config.latency.budget_s)
@@ -76,10 +77,10 @@ class Contest:
         return None
 
     def _was_hurried(self, item: Tried) -> bool:
-        found, whole_s = item.latency, self.reference.source.config.latency.budget_s
+        found = item.latency
         if found is None or found.verdict != verdicts.NOT_PROVEN:
             return False
-        return found.rounds < CHOICE_ROUNDS and found.seconds < whole_s / 2
+        return found.rounds < CHOICE_ROUNDS and found.seconds < self._whole_s / 2
 
     def with_defaults(self, choice: Choice) -> Choice:
         """Where the source leaves its own bound at ONNX Runtime's defaults: what it costs that it may not run there."""
@@ -92,12 +93,16 @@ class Contest:
         found = measure(own, untimed, session, budget_s, self.crew, loads=False).latency
         return replace(choice, defaults=found and replace(found, against=DEFAULTS))
 
+    @property
+    def _whole_s(self) -> float:
+        """For one that is timed alone: latency.budget_s, in what is left of the search, of which it has a quarter."""
+        left = max(self.clock.left, self.clock.budget_s / 4)
+        return min(self.reference.source.config.latency.budget_s, left)
+
     def _measured(self, tried: list[Tried]) -> list[Tried]:
         """Only what is proved equal is worth measuring."""
-        config = self.reference.source.config
         worth = [item for item in tried if item.equivalence and item.equivalence.proves_something]
-        left = max(self.clock.left, self.clock.budget_s / 4)
-        each = min(config.latency.budget_s, left) / max(1, len(worth))
+        each = self._whole_s / max(1, len(worth))
         found = list[Tried]()
         for item in tried:
             if item not in worth:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import Any
 
+from artifactctl.clock import Clock
 from artifactctl.crew import Crew
 from artifactctl.errors import ArtifactctlError, is_full_disk
 from artifactctl.process import OperationFailed, Worker, WorkerDied
@@ -12,15 +13,18 @@ from artifactctl.process import OperationFailed, Worker, WorkerDied
 DIED = "Olive's process"
 UNFINISHED = "given up: optimize.budget_s ended during it; give it more seconds, or name the recipe"
 ENDLESS = f"{DIED} did not end within the time limit; give it more with --time-limit S"
+SHORTEST_S = 1.0  # of a second try
 LINES_OF_VALIDATION = 3  # of pydantic: how many errors, which key, what is wrong with it
 
 
 def attempt(crew: Crew, operation: str, time_s: float, **arguments: Any) -> dict[str, Any] | str:
-    """A crash costs the child, not the build, and is tried once more: what happens twice is its answer. That Olive
-    cannot be loaded at all ends the build."""
+    """A crash costs the child, not the build, and is tried once more in what is left of the time, without what it had
+    written into `folder`: what happens twice is its answer. That Olive cannot be loaded at all ends the build."""
+    clock = Clock(time_s)
     for last in (False, True):
         try:
-            return _answer(crew.olive_ready(), crew, operation, time_s, arguments)
+            left = max(SHORTEST_S, clock.left) if last else time_s
+            return _answer(crew.olive_ready(), crew, operation, left, arguments)
         except WorkerDied as error:
             crew.dismiss("olive")
             if error.timed_out:

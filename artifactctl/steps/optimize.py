@@ -16,7 +16,7 @@ from artifactctl.inputs import recorded_name
 from artifactctl.passes import OlivePass
 from artifactctl.records import Candidate, PassResult, ReferenceModel, Tried
 from artifactctl.steps.ingredients import Counter, Kitchen, fill
-from artifactctl.steps.olive import DIED, UNFINISHED, attempt, is_late
+from artifactctl.steps.olive import DIED, attempt, is_late
 from artifactctl.steps.reuse import Reuse
 
 
@@ -84,7 +84,9 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
         curve = portion.curve or curve
         if portion.refusal:
             why, died = portion.refusal, portion.died
-            return Candidate(name, None, precision, passes=tuple(results), failure=why, curve=curve, died=died)
+            return Candidate(
+                name, None, precision, passes=tuple(results), failure=why, broken=died, curve=curve, died=died
+            )
         calibration = list(kitchen.pantry.calibration) if "calibration" in step.fills else None
         found = attempt(
             crew, "olive_pass", kitchen.time_s(name), name=step.type, config=dict(portion.config),
@@ -98,7 +100,7 @@ def _run_passes(kitchen: Kitchen, name: str) -> Candidate:
                     None,
                     precision,
                     passes=tuple(results),
-                    failure=found if found == UNFINISHED else f"{step.label} failed: {found}",
+                    failure=found if is_late(found) else f"{step.label} failed: {found}",
                     broken=True,
                     died=found.startswith(DIED),
                 )

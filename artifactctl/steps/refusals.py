@@ -110,7 +110,8 @@ def _peaks(timing: Timing) -> tuple[float, float] | None:
 def _heavier(latency: LatencyReport) -> str | None:
     ours, theirs = _peaks(latency.candidate), _peaks(latency.baseline)
     if ours is None or theirs is None:
-        return "its memory, or the source's, could not be measured"
+        whose = "its memory" if ours is None else "the source's memory"
+        return f"{whose} could not be measured; choose another optimize.objective, or build --force once more"
     return "takes more memory than the source" if is_below(theirs, ours) else None
 
 

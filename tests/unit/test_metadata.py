@@ -213,19 +213,23 @@ def test_what_settings_cost_that_hold_the_bound(error: float | None, low: float,
 
 
 @pytest.mark.parametrize(
-    ("own", "dims", "said"),
+    ("data", "dims", "said"),
     [
-        (0, {"batch": 1, "height": 64}, "with x [1, 3, 64], which is made up: if you serve other sizes"),
-        (0, {"batch": 1}, ""),
-        (0, None, ""),
-        (9, {"batch": 1, "height": 64}, ""),
+        (
+            {"labels": "l.npy"},
+            {"batch": 1, "height": 64},
+            "with x [1, 3, 64], which is made up: if you serve other sizes",
+        ),
+        ({}, {"batch": 1}, ""),
+        ({}, None, ""),
+        ({"samples": "s.npz"}, {"batch": 1, "height": 64}, ""),
     ],
 )
-def test_sizes_that_nobody_gave_are_told(own: int, dims: dict[str, int] | None, said: str) -> None:
+def test_sizes_that_nobody_gave_are_told(data: dict[str, str], dims: dict[str, int] | None, said: str) -> None:
     """Elsewhere another model may be the fastest; of a batch of 1 there is nothing to say."""
     sample = {"kind": "normal"} | ({} if dims is None else {"dims": dims})
     inputs = [{"name": "x", "shape": ["batch", 3, "height"]}, {"name": "scale", "shape": [1]}]
-    meta = {"latency": {"sample": sample}, "reference": {"golden": {"own": own}, "samples": {"inputs": inputs}}}
+    meta = {"latency": {"sample": sample}, "reference": {"samples": {"inputs": inputs}}, "source": {"data": data}}
     text = metadata.sizes_text(meta)
     assert text.startswith(said)
     assert bool(text) is bool(said)

@@ -66,6 +66,17 @@ def test_a_pool_that_rounds_up_leaves_out_a_window_behind_the_data(
     assert rewritten(made, {"x": random(2, 4, size, size)}, names=["reshapes"])[0] == {"reshapes": 1}
 
 
+@pytest.mark.parametrize(("size", "more"), [("h", {}), (6, {"auto_pad": "VALID"})])
+def test_what_a_pool_rounds_up_to_is_not_known_of_every_size(size: str | int, more: dict[str, str]) -> None:
+    nodes = [
+        node("MaxPool", ["x"], ["p"], kernel_shape=[1, 1], strides=[2, 2], ceil_mode=1, **more),
+        node("Shape", ["p"], ["s"]),
+        node("Expand", ["one", "s"], ["y"]),
+    ]
+    made = model(nodes, [floats("x", 2, 4, size, size)], [floats("y", *[None] * 4)], {"one": np.ones(1, np.float32)})
+    assert rewritten(made, {"x": random(2, 4, 6, 6)}, names=["reshapes"])[0] == {}
+
+
 @pytest.mark.parametrize("shape", [(), (4,)])
 def test_a_number_that_meets_a_row_of_one_becomes_one(shape: tuple[int, ...]) -> None:
     nodes = [
@@ -91,7 +102,8 @@ def test_a_table_with_infinite_rows_is_no_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "factor", "done"), [("Mul", np.inf, {}), ("Div", 1e-45, {}), ("Div", 2.0, {"into_conv": 1})]
+    ("kind", "factor", "done"),
+    [("Mul", np.inf, {}), ("Mul", 1e37, {}), ("Div", 1e-45, {}), ("Div", 2.0, {"into_conv": 1})],
 )
 def test_a_factor_that_no_weight_can_hold_stays(kind: str, factor: float, done: dict[str, int]) -> None:
     nodes = [node("Conv", ["x", "w", "b"], ["c"]), node(kind, ["c", "k"], ["y"])]

@@ -315,12 +315,15 @@ def test_where_the_load_matters_a_provider_that_compiles_is_avoided() -> None:
 
 def test_where_memory_matters_another_provider_must_be_leaner_than_what_there_is() -> None:
     nothing = tried("fp32", candidate=Candidate("fp32", None, "fp32", failure="changed nothing"), equivalence=None)
-    unknown, idle = "its memory, or the source's, could not be measured", "not proved leaner than the source on cpu"
-    for own, before, said in ((5.0, None, unknown), (None, 5.0, unknown), (5.0, 5.0, idle)):
+    unknown, idle = (
+        "memory could not be measured; choose another optimize.objective",
+        "not proved leaner than the source",
+    )
+    for own, before, said in ((5.0, None, f"the source's {unknown}"), (None, 5.0, f"its {unknown}"), (5.0, 5.0, idle)):
         there = with_numbers(on("openvino", "source", 0.5, 0.6), peak=own, source_peak=before)
         choice = choose([nothing, there], SOURCE, objective="memory")
         assert choice.chosen.provider == "cpu"
-        assert choice.tried[1].reason == said
+        assert choice.tried[1].reason.startswith(said)
     lean = with_numbers(on("openvino", "source", 0.5, 0.6), peak=5.0, source_peak=10.0)
     assert choose([nothing, lean], SOURCE, objective="memory").chosen.provider == "openvino"
     home = with_numbers(tried("fp32"), peak=10.0, source_peak=10.0)

@@ -122,6 +122,17 @@ def test_what_is_chosen_after_too_short_a_look_is_timed_once_more(
     assert contest.timed == ["fp32"] * again
 
 
+def test_a_choice_that_turns_out_slower_to_load_gives_way_to_the_next(tmp_path: Path) -> None:
+    """Each is timed once more at the most, also the same file at home."""
+    hurried = replace(speed(0.9, 1.2, 6), seconds=5.0)
+    there = with_numbers(on("openvino", "fp32", 0.3, 0.4), load=(3.0, 4.0))
+    home = with_numbers(tried("fp32", latency=hurried))
+    contest = told(tmp_path, (1.2, 1.4))
+    choice = contest.choose([home, there], SOURCE)
+    assert contest.timed == ["fp32"]
+    assert choice.chosen.candidate.recipe == "source"
+
+
 class Refusing:
     """A runtime that does not open the model."""
 
