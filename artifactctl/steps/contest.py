@@ -58,7 +58,7 @@ class Contest:
         while (place := self._unsettled(choice, measured, again)) is not None:
             again.add(place)
             self.say(f"timing {choose.name_of(measured[place])} against the source once more")
-            measured[place] = self.against_the_source(measured[place], self._whole_s)
+            measured[place] = self._settled(measured[place])
             choice = choose.choose(measured, source, rules, self._better)
         if choice.chosen.latency is None:  # it is the source, which nobody has timed yet
             source = self.against_the_source(source, config.latency.budget_s)
@@ -75,6 +75,14 @@ class Contest:
             if same and place not in again and item.latency and (not item.latency.load or self._was_hurried(item)):
                 return place
         return None
+
+    def _settled(self, item: Tried) -> Tried:
+        """Timed once more; a load that is known is not."""
+        load = item.latency.load if item.latency else None
+        found = self.against_the_source(item, self._whole_s, loads=load is None)
+        if load is None or found.latency is None:
+            return found
+        return replace(found, latency=replace(found.latency, load=load))
 
     def _was_hurried(self, item: Tried) -> bool:
         found = item.latency
@@ -121,9 +129,11 @@ class Contest:
         holding = [other.latency for other in rivals if not rejection(other, rules) and not is_idle(other, rules)]
         return min((latency.ratio for latency in holding if latency and latency.ratio), default=None)
 
-    def against_the_source(self, item: Tried, budget_s: float, lost_above: float | None = None) -> Tried:
+    def against_the_source(
+        self, item: Tried, budget_s: float, lost_above: float | None = None, *, loads: bool = True
+    ) -> Tried:
         own, config = item.own or self.reference, self.reference.source.config
-        item = measure(own, item, self.reference.session, budget_s, self.crew, lost_above=lost_above)
+        item = measure(own, item, self.reference.session, budget_s, self.crew, lost_above=lost_above, loads=loads)
         if item.latency and (config.objective == "memory" or config.budgets.memory_mb is not None):
             timing = with_peaks(item.latency.candidate, peak_memory(own, item.candidate, self.crew))
             item = replace(item, latency=replace(item.latency, candidate=timing))

@@ -70,7 +70,10 @@ class Told(Contest):
     def _measured(self, tried: list[Tried]) -> list[Tried]:
         return list(tried)
 
-    def against_the_source(self, item: Tried, budget_s: float, lost_above: float | None = None) -> Tried:
+    def against_the_source(
+        self, item: Tried, budget_s: float, lost_above: float | None = None, *, loads: bool = True
+    ) -> Tried:
+        assert loads is not bool(item.latency and item.latency.load), "what is known of a load is kept"
         self.timed.append(item.candidate.recipe)
         return with_numbers(item if item.latency else replace(item, latency=speed(1.0, 1.0)), load=self.loads)
 
@@ -120,13 +123,15 @@ def test_what_is_chosen_after_too_short_a_look_is_timed_once_more(
     choice = contest.choose([with_numbers(tried("fp32", latency=latency))], SOURCE)
     assert choice.chosen.candidate.recipe == "fp32"
     assert contest.timed == ["fp32"] * again
+    assert choice.chosen.latency is not None
+    assert choice.chosen.latency.load == {"ratio": 1.0, "ratio_low": 1, "ratio_high": 1}
 
 
 def test_a_choice_that_turns_out_slower_to_load_gives_way_to_the_next(tmp_path: Path) -> None:
     """Each is timed once more at the most, also the same file at home."""
     hurried = replace(speed(0.9, 1.2, 6), seconds=5.0)
     there = with_numbers(on("openvino", "fp32", 0.3, 0.4), load=(3.0, 4.0))
-    home = with_numbers(tried("fp32", latency=hurried))
+    home = tried("fp32", latency=hurried)
     contest = told(tmp_path, (1.2, 1.4))
     choice = contest.choose([home, there], SOURCE)
     assert contest.timed == ["fp32"]
