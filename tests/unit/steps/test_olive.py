@@ -43,7 +43,7 @@ def test_a_pass_is_ended_with_its_time_and_the_next_has_a_new_process(crew: Crew
 class Falling(Crew):
     """Olive's process ends so many times when it is asked for."""
 
-    left: int
+    left = 99
 
     def olive_ready(self) -> Worker:
         worker = super().olive_ready()

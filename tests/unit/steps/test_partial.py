@@ -1,4 +1,4 @@
-"""Which layers are looked at, and a search whose first set already ends Olive's process."""
+"""What a search may take, and one whose first set already ends Olive's process."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from artifactctl.recipes import RECIPES
 from artifactctl.steps import partial
 from artifactctl.steps.trials import LATE, Question
 from tests.conftest import MODELS
+from tests.unit.steps.test_olive import Falling
 from tests.unit.steps.test_reuse import reference
-from tests.unit.steps.test_trials import Falling
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_process_that_ends_over_all_layers_is_no_answer(falling: Crew, tmp_pat
     assert (late.refusal, late.died) == (LATE, False)
 
 
-def test_more_layers_are_looked_at_where_the_search_has_more_time(falling: Crew, tmp_path: Path) -> None:
-    """By the time that is given, an input like others; never by the time that it takes."""
+def test_what_measuring_layers_may_take_goes_by_the_time_that_is_given(falling: Crew, tmp_path: Path) -> None:
+    """An input like others; never by the time that it takes."""
     short, long = (question(tmp_path, falling, search_s=seconds) for seconds in (60.0, 240.0))
     assert long.work == 4 * short.work > 0

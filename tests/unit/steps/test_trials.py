@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from artifactctl.clock import Clock
-from artifactctl.crew import Crew
 from artifactctl.passes import OlivePass
-from artifactctl.process import Worker
 from artifactctl.selection import Cost, Layer, Link
 from artifactctl.steps.trials import LATE, Made, Question, Search
+from tests.unit.steps.test_olive import Falling
 
 
 def link(name: str, strain: float) -> Link:
@@ -44,15 +43,6 @@ def test_one_that_is_finished_is_not_late() -> None:
 def test_the_share_of_a_set_is_counted_over_its_layers() -> None:
     found = search(Clock(math.inf), [link("a", 0.3), link("b", 2.0)])
     assert found.share(found.tried[0]) == 1.0
-
-
-class Falling(Crew):
-    """Olive's process ends whenever it is asked for."""
-
-    def olive_ready(self) -> Worker:
-        worker = super().olive_ready()
-        worker.close()
-        return worker
 
 
 def test_a_set_over_which_the_process_ended_says_nothing_about_its_layers(tmp_path: Path) -> None:
